@@ -1,0 +1,148 @@
+//! Elementwise activations: values, derivatives, interval images.
+
+use crate::arithmetic::{Arithmetic, TINY};
+use crate::interval::{BoxVec, Interval};
+
+/// A monotone elementwise activation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Activation {
+    /// `max(x, 0)`.
+    Relu,
+    /// `x` for positive `x`, `slope·x` otherwise, with `0 ≤ slope ≤ 1`.
+    LeakyRelu {
+        /// Slope on the negative side.
+        slope: f64,
+    },
+    /// `1 / (1 + e⁻ˣ)`.
+    Sigmoid,
+    /// Hyperbolic tangent.
+    Tanh,
+}
+
+impl Activation {
+    /// Value in float64.
+    pub fn value(self, x: f64) -> f64 {
+        match self {
+            Self::Relu => x.max(0.0),
+            Self::LeakyRelu { slope } => {
+                if x > 0.0 {
+                    x
+                } else {
+                    slope * x
+                }
+            }
+            Self::Sigmoid => sigmoid(x),
+            Self::Tanh => x.tanh(),
+        }
+    }
+
+    /// Derivative (the right one at a kink).
+    pub fn derivative(self, x: f64) -> f64 {
+        match self {
+            Self::Relu => f64::from(u8::from(x > 0.0)),
+            Self::LeakyRelu { slope } => {
+                if x > 0.0 {
+                    1.0
+                } else {
+                    slope
+                }
+            }
+            Self::Sigmoid => {
+                let s = sigmoid(-x.abs());
+                s * (1.0 - s)
+            }
+            Self::Tanh => {
+                let c = x.cosh();
+                1.0 / (c * c)
+            }
+        }
+    }
+
+    /// Absolute error of evaluating the activation at `x`, whose value is about `value`: zero for ReLU.
+    pub(crate) fn evaluation_error(self, value: f64, arithmetic: Arithmetic) -> f64 {
+        match self {
+            Self::Relu => 0.0,
+            _ => arithmetic.function() * value.abs() + arithmetic.underflow().max(TINY),
+        }
+    }
+
+    /// Encloses the image of an interval; monotone, so the images of the ends do, widened by the error of
+    /// evaluating them and of the program.
+    pub fn image(self, x: Interval, arithmetic: Arithmetic) -> Interval {
+        let (low, high) = (self.value(x.lower), self.value(x.upper));
+        let lower = low - self.evaluation_error(low, arithmetic);
+        let upper = high + self.evaluation_error(high, arithmetic);
+        match self {
+            Self::Sigmoid => Interval::new(lower.max(0.0), upper.min(1.0)),
+            Self::Tanh => Interval::new(lower.max(-1.0), upper.min(1.0)),
+            _ => Interval::new(lower, upper),
+        }
+    }
+
+    /// Encloses the image of a box.
+    pub fn image_box(self, x: &BoxVec, arithmetic: Arithmetic) -> BoxVec {
+        if self == Self::Relu {
+            let clamp = |side: &[f64]| side.iter().map(|x| x.max(0.0)).collect();
+            return BoxVec::new(clamp(&x.lower), clamp(&x.upper));
+        }
+        let mut image = x.clone();
+        for i in 0..x.len() {
+            let y = self.image(x.get(i), arithmetic);
+            image.lower[i] = y.lower;
+            image.upper[i] = y.upper;
+        }
+        image
+    }
+}
+
+/// The logistic function without overflow.
+fn sigmoid(x: f64) -> f64 {
+    if x >= 0.0 {
+        1.0 / (1.0 + (-x).exp())
+    } else {
+        let e = x.exp();
+        e / (1.0 + e)
+    }
+}
+
+impl std::fmt::Display for Activation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Relu => f.write_str("relu"),
+            Self::LeakyRelu { slope } => write!(f, "leaky_relu({slope})"),
+            Self::Sigmoid => f.write_str("sigmoid"),
+            Self::Tanh => f.write_str("tanh"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Activation; 4] =
+        [Activation::Relu, Activation::LeakyRelu { slope: 0.01 }, Activation::Sigmoid, Activation::Tanh];
+
+    #[test]
+    fn derivative_agrees_with_differences() {
+        for activation in ALL {
+            for i in -40..40 {
+                let x = f64::from(i) * 0.17 + 0.003;
+                let slope = (activation.value(x + 1e-6) - activation.value(x - 1e-6)) / 2e-6;
+                assert!((slope - activation.derivative(x)).abs() < 1e-8, "{activation} at {x}");
+            }
+        }
+    }
+
+    #[test]
+    fn extreme_arguments_stay_finite() {
+        for activation in ALL {
+            for x in [-1e308, -750.0, -5e-324, 0.0, 5e-324, 750.0, 1e308] {
+                let image = activation.image(Interval::point(x), Arithmetic::Real);
+                assert!(image.lower.is_finite() && image.upper.is_finite(), "{activation} at {x}");
+                assert!(image.contains(activation.value(x)));
+                assert!(activation.derivative(x).is_finite(), "{activation} at {x}");
+            }
+        }
+    }
+}

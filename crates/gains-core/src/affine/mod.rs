@@ -1,0 +1,203 @@
+//! Affine maps `x ↦ W x + b + t·u`, the only heavy operation.
+//!
+//! One type per kind of layer, each with the same jobs: apply to a point, apply to a box, pull a
+//! gradient back, pull rows of linear bounds back. `t` is the time; only convolutions that carry a time
+//! channel have `u ≠ 0`.
+
+mod conv;
+mod matrix;
+mod permute;
+mod pool;
+mod scale;
+
+pub use conv::{Conv2d, ConvGeometry};
+pub use matrix::{Matrix, multiply};
+pub use permute::Permutation;
+pub use pool::AveragePool;
+pub use scale::ChannelScale;
+
+use crate::arithmetic::Arithmetic;
+use crate::interval::{BoxVec, Centred};
+use crate::rows::Rows;
+use crate::shape::Shape;
+
+/// What an affine map computes for centres, radii and magnitudes before any rounding is accounted for.
+#[derive(Clone, Debug)]
+pub struct Lanes {
+    /// `W c` (without the bias).
+    pub centre: Vec<f64>,
+    /// `|W| r`.
+    pub radius: Vec<f64>,
+    /// `|W| m`.
+    pub magnitude: Vec<f64>,
+}
+
+/// An affine layer.
+#[derive(Clone, Debug)]
+pub enum AffineMap {
+    /// Convolution or linear layer, possibly with a time channel.
+    Conv(Conv2d),
+    /// Average pooling, global or not.
+    Pool(AveragePool),
+    /// Normalisation by channel.
+    Scale(ChannelScale),
+    /// Reordering of entries (flattening an image in channels-first order).
+    Permute(Permutation),
+}
+
+macro_rules! each {
+    ($self:expr, $map:ident => $body:expr) => {
+        match $self {
+            AffineMap::Conv($map) => $body,
+            AffineMap::Pool($map) => $body,
+            AffineMap::Scale($map) => $body,
+            AffineMap::Permute($map) => $body,
+        }
+    };
+}
+
+impl AffineMap {
+    /// Shape of the input.
+    pub fn input(&self) -> Shape {
+        each!(self, map => map.input())
+    }
+
+    /// Shape of the output.
+    pub fn output(&self) -> Shape {
+        each!(self, map => map.output())
+    }
+
+    /// Largest number of terms in one output entry, bias and time included.
+    pub fn terms(&self) -> usize {
+        each!(self, map => map.terms())
+    }
+
+    /// Number of trained parameters.
+    pub fn parameters(&self) -> usize {
+        match self {
+            Self::Conv(map) => map.parameters(),
+            _ => 0,
+        }
+    }
+
+    /// True if the map depends on the time.
+    pub fn uses_time(&self) -> bool {
+        matches!(self, Self::Conv(map) if map.uses_time())
+    }
+
+    /// `b + t·u`, one entry per output.
+    pub fn bias(&self, time: f64) -> Vec<f64> {
+        each!(self, map => map.bias(time))
+    }
+
+    /// `|b| + |t|·|u|`, one entry per output.
+    pub fn bias_magnitude(&self, time: f64) -> Vec<f64> {
+        each!(self, map => map.bias_magnitude(time))
+    }
+
+    /// `W x + b + t·u` in float64.
+    pub fn apply(&self, x: &[f64], time: f64) -> Vec<f64> {
+        let mut y = each!(self, map => map.linear(x));
+        for (y, b) in y.iter_mut().zip(self.bias(time)) {
+            *y += b;
+        }
+        y
+    }
+
+    /// `Wᵀ g`: the gradient with respect to the input.
+    pub fn apply_transposed(&self, gradient: &[f64]) -> Vec<f64> {
+        each!(self, map => map.transposed(gradient))
+    }
+
+    /// Encloses `{W x + b + t·u : x in the box}` as the given arithmetic may compute it.
+    ///
+    /// Centre `c' = fl(W c + b)` and radius `r' = |W| ((1 + γ) r + γ |c|) + γ |b|`: the γ terms cover the
+    /// rounding of `c'`, of `r'` itself and, in float32 mode, of the analysed program.
+    pub fn apply_box(&self, x: &BoxVec, time: f64, arithmetic: Arithmetic) -> BoxVec {
+        self.enclose(x, time, arithmetic, None).0
+    }
+
+    /// Like [`Self::apply_box`], and also [`Self::magnitude`] for magnitudes `m` of the input.
+    pub fn apply_box_traced(
+        &self,
+        x: &BoxVec,
+        magnitude: &[f64],
+        time: f64,
+        arithmetic: Arithmetic,
+    ) -> (BoxVec, Vec<f64>) {
+        self.enclose(x, time, arithmetic, Some(magnitude))
+    }
+
+    fn enclose(
+        &self,
+        x: &BoxVec,
+        time: f64,
+        arithmetic: Arithmetic,
+        magnitude: Option<&[f64]>,
+    ) -> (BoxVec, Vec<f64>) {
+        let gamma = arithmetic.dot(self.terms());
+        let Centred { centre, radius } = x.centres();
+        let inflated: Vec<f64> = centre.iter().zip(&radius).map(|(c, r)| r + gamma * (c.abs() + r)).collect();
+        let mut lanes = each!(self, map => map.lanes(&centre, &inflated, magnitude));
+        let bias = self.bias(time);
+        let bias_magnitude = self.bias_magnitude(time);
+        let tiny = arithmetic.underflow();
+        let mut lower = Vec::with_capacity(bias.len());
+        let mut upper = Vec::with_capacity(bias.len());
+        for i in 0..bias.len() {
+            let c = lanes.centre[i] + bias[i];
+            let r = lanes.radius[i] + gamma * bias_magnitude[i] + tiny;
+            let r = r + f64::EPSILON * (c.abs() + r);
+            lower.push(c - r);
+            upper.push(c + r);
+            if let Some(v) = lanes.magnitude.get_mut(i) {
+                *v = (*v + bias_magnitude[i]) * (1.0 + gamma) + tiny / gamma;
+            }
+        }
+        (BoxVec::new(lower, upper), lanes.magnitude)
+    }
+
+    /// `|W| m + |b| + |t|·|u|`, rounded up: what the rounding of rows pulled back through the map is
+    /// proportional to. The last term makes `γ v` cover underflow as well.
+    pub fn magnitude(&self, m: &[f64], time: f64, arithmetic: Arithmetic) -> Vec<f64> {
+        let gamma = arithmetic.dot(self.terms());
+        let tiny = arithmetic.underflow() / gamma;
+        let mut v = each!(self, map => map.absolute(m));
+        for (v, b) in v.iter_mut().zip(self.bias_magnitude(time)) {
+            *v = (*v + b) * (1.0 + gamma) + tiny;
+        }
+        v
+    }
+
+    /// Pulls rows on the output back to rows on the input: `A ↦ A W`, constant `+ A·(b + t·u)`.
+    ///
+    /// `magnitude` is [`Self::magnitude`] of the set the rows are valid on. Rounding costs at most
+    /// `γ |A| v`, taken off each row as slack; in float32 mode the same term covers the program.
+    pub fn pull_back(&self, rows: &Rows, time: f64, magnitude: &[f64], arithmetic: Arithmetic) -> Rows {
+        let bias = rows.window.cut(&self.bias(time));
+        let magnitude = rows.window.cut(magnitude);
+        let gamma = arithmetic.dot(self.terms() + bias.len());
+        let mut pulled = each!(self, map => map.pull_rows(rows));
+        for row in 0..rows.count {
+            let (product, size) = crate::kernels::dot_and_size(rows.row(row), &bias, &magnitude);
+            pulled.absorb(row, product, gamma * size);
+        }
+        pulled
+    }
+
+    /// The whole linear part as a dense matrix (outputs × inputs).
+    pub fn to_matrix(&self) -> Matrix {
+        let (inputs, outputs) = (self.input().len(), self.output().len());
+        let mut matrix = Matrix::zeros(outputs, inputs);
+        let mut unit = vec![0.0; inputs];
+        for column in 0..inputs {
+            unit[column] = 1.0;
+            let image = each!(self, map => map.linear(&unit));
+            for (row, value) in image.into_iter().enumerate() {
+                matrix.data[row * inputs + column] = value;
+            }
+            unit[column] = 0.0;
+        }
+        matrix
+    }
+}

@@ -1,0 +1,281 @@
+//! The JSON description of a network, as it stands in the metadata of a model file.
+//!
+//! ```json
+//! {"format": "gains-model", "version": 1, "name": "demo", "input": {"height": 28, "width": 28, "channels": 1},
+//!  "task": {"type": "classification", "classes": ["0", "1"]},
+//!  "layers": [{"type": "conv2d", "name": "conv", "in_channels": 1, "out_channels": 4, "kernel": [3, 3]},
+//!             {"type": "relu"}]}
+//! ```
+//!
+//! Weights are separate tensors called `NAME.weight` and `NAME.bias`, in PyTorch's layout. A layer with
+//! `"time": true` takes the time as one more input channel or feature, placed before the others.
+
+use serde::{Deserialize, Serialize};
+
+use crate::shape::Shape;
+
+/// Value of `format` in every model file.
+pub const FORMAT: &str = "gains-model";
+/// The version of the description this program writes, and the newest it reads.
+pub const VERSION: u32 = 1;
+
+/// Everything about a model except its weights.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Description {
+    /// Always [`FORMAT`].
+    pub format: String,
+    /// See [`VERSION`].
+    pub version: u32,
+    /// Human-readable name.
+    pub name: String,
+    /// What the outputs mean.
+    pub task: Task,
+    /// The data set the network was made for, e.g. `fashion-mnist`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dataset: Option<String>,
+    /// Shape of the input.
+    pub input: Shape,
+    /// The layers in order.
+    pub layers: Vec<LayerSpec>,
+    /// How the network was trained; free form, shown by `gains model show`.
+    #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
+    pub training: serde_json::Value,
+}
+
+/// What the outputs of a network mean.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Task {
+    /// One logit per class.
+    Classification {
+        /// Names of the classes.
+        classes: Vec<String>,
+    },
+}
+
+/// One layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum LayerSpec {
+    /// `(x − mean) / std` by channel.
+    Normalize {
+        /// One mean per channel.
+        mean: Vec<f64>,
+        /// One positive deviation per channel.
+        std: Vec<f64>,
+    },
+    /// Convolution.
+    Conv2d {
+        /// Prefix of the tensor names.
+        name: String,
+        /// Input channels, not counting the time.
+        in_channels: usize,
+        /// Output channels.
+        out_channels: usize,
+        /// Kernel height and width.
+        kernel: [usize; 2],
+        /// Vertical and horizontal stride.
+        #[serde(default = "ones")]
+        stride: [usize; 2],
+        /// Zero padding.
+        #[serde(default)]
+        padding: [usize; 2],
+        /// Dilation.
+        #[serde(default = "ones")]
+        dilation: [usize; 2],
+        /// Whether the time is an extra channel before the others.
+        #[serde(default, skip_serializing_if = "is_false")]
+        time: bool,
+    },
+    /// Fully connected layer.
+    Linear {
+        /// Prefix of the tensor names.
+        name: String,
+        /// Input features, not counting the time.
+        in_features: usize,
+        /// Output features.
+        out_features: usize,
+        /// Whether the time is an extra feature before the others.
+        #[serde(default, skip_serializing_if = "is_false")]
+        time: bool,
+    },
+    /// Average pooling.
+    AvgPool2d {
+        /// Kernel height and width.
+        kernel: [usize; 2],
+        /// Stride.
+        stride: [usize; 2],
+        /// Zero padding, counted into the average.
+        #[serde(default)]
+        padding: [usize; 2],
+    },
+    /// Mean over all pixels.
+    GlobalAvgPool {},
+    /// Image to vector, channel by channel.
+    Flatten {},
+    /// `max(x, 0)`.
+    Relu {},
+    /// Leaky ReLU.
+    LeakyRelu {
+        /// Slope on the negative side, between 0 and 1.
+        slope: f64,
+    },
+    /// Logistic function.
+    Sigmoid {},
+    /// Hyperbolic tangent.
+    Tanh {},
+    /// A neural ODE: the state at the end time, started from the layer's input.
+    Ode {
+        /// The right-hand side.
+        dynamics: Vec<LayerSpec>,
+        /// How it is integrated.
+        solver: SolverSpec,
+    },
+}
+
+fn ones() -> [usize; 2] {
+    [1, 1]
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+/// A Runge-Kutta method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// Explicit Euler, order 1.
+    Euler,
+    /// Midpoint rule, order 2.
+    Midpoint,
+    /// Heun's rule, order 2.
+    Heun,
+    /// Classical fourth-order method.
+    Rk4,
+    /// The 3/8 rule of order 4.
+    Rk38,
+    /// Bogacki-Shampine 3(2).
+    Bosh3,
+    /// Fehlberg 2(1).
+    Fehlberg2,
+    /// Dormand-Prince 5(4).
+    Dopri5,
+    /// Dormand-Prince 8(7).
+    Dopri8,
+}
+
+/// How an ODE block is integrated from time 0 to `end_time`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SolverSpec {
+    /// The Runge-Kutta method.
+    pub method: Method,
+    /// How step sizes are chosen.
+    pub controller: ControllerSpec,
+    /// Time at which the state is read off.
+    pub end_time: f64,
+}
+
+/// How step sizes are chosen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum ControllerSpec {
+    /// Equal steps.
+    Fixed {
+        /// How many.
+        steps: u32,
+    },
+    /// The usual continuous rule `h ← h·clamp(safety·δ^(−1/p), shrink, grow)`.
+    Adaptive {
+        /// Error tolerance τ.
+        tolerance: f64,
+        /// First step.
+        initial_step: f64,
+        /// Safety factor.
+        #[serde(default = "default_safety")]
+        safety: f64,
+        /// Strongest reduction in one step.
+        #[serde(default = "default_shrink")]
+        shrink: f64,
+        /// Strongest growth in one step.
+        #[serde(default = "default_grow")]
+        grow: f64,
+    },
+    /// Step sizes on the grid `h₀·αⁿ`, the solver that can be verified.
+    ControlledAdaptive(ControlledSpec),
+}
+
+fn default_safety() -> f64 {
+    0.9
+}
+
+fn default_shrink() -> f64 {
+    0.2
+}
+
+fn default_grow() -> f64 {
+    10.0
+}
+
+/// Settings of the controlled adaptive solver (paper, section 4).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ControlledSpec {
+    /// α: the factor between neighbouring step sizes.
+    pub factor: u32,
+    /// τ: the error estimate is `δ = ‖error‖₁ / τ`.
+    pub tolerance: f64,
+    /// h₀: the first step.
+    pub initial_step: f64,
+    /// A step that would become smaller than this is taken as it is, without further checks.
+    pub minimum_step: f64,
+    /// Rejections tolerated once the step has been clipped at the end time; the next one ends the checks.
+    pub rejections_after_clipping: u32,
+}
+
+impl SolverSpec {
+    /// What is wrong with the settings, if anything.
+    pub fn problem(&self) -> Option<String> {
+        let positive = |name: &str, value: f64| {
+            (!(value.is_finite() && value > 0.0)).then(|| format!("{name} is {value}, must be positive"))
+        };
+        positive("end_time", self.end_time).or_else(|| match &self.controller {
+            ControllerSpec::Fixed { steps } => {
+                (*steps == 0 || *steps > 1_000_000).then(|| format!("steps is {steps}, must be 1 to 1000000"))
+            }
+            ControllerSpec::Adaptive { tolerance, initial_step, safety, shrink, grow } => {
+                positive("tolerance", *tolerance)
+                    .or_else(|| positive("initial_step", *initial_step))
+                    .or_else(|| positive("safety", *safety))
+                    .or_else(|| positive("shrink", *shrink))
+                    .or_else(|| positive("grow", *grow))
+                    .or_else(|| {
+                        (*shrink >= 1.0 || *grow < 1.0)
+                            .then(|| "shrink must be below 1 and grow at least 1".into())
+                    })
+            }
+            ControllerSpec::ControlledAdaptive(c) => positive("tolerance", c.tolerance)
+                .or_else(|| positive("initial_step", c.initial_step))
+                .or_else(|| positive("minimum_step", c.minimum_step))
+                .or_else(|| {
+                    (!(2..=64).contains(&c.factor))
+                        .then(|| format!("factor is {}, must be 2 to 64", c.factor))
+                })
+                .or_else(|| {
+                    (c.rejections_after_clipping > 8).then(|| {
+                        format!(
+                            "rejections_after_clipping is {}, must be at most 8",
+                            c.rejections_after_clipping
+                        )
+                    })
+                })
+                .or_else(|| {
+                    let finest = self.end_time / c.minimum_step.min(c.initial_step);
+                    (finest > 1e9)
+                        .then(|| format!("end_time is {finest:.1e} times the smallest step, at most 1e9"))
+                }),
+        })
+    }
+}

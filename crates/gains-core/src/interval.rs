@@ -1,0 +1,229 @@
+//! Intervals and boxes: the sets everything is enclosed in.
+
+use crate::arithmetic::{Arithmetic, down, up};
+
+/// A closed interval of reals.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// Lower end.
+    pub lower: f64,
+    /// Upper end.
+    pub upper: f64,
+}
+
+impl Interval {
+    /// `[lower, upper]`.
+    pub const fn new(lower: f64, upper: f64) -> Self {
+        Self { lower, upper }
+    }
+
+    /// The one-point interval.
+    pub const fn point(value: f64) -> Self {
+        Self::new(value, value)
+    }
+
+    /// True if `value` lies inside.
+    pub fn contains(&self, value: f64) -> bool {
+        self.lower <= value && value <= self.upper
+    }
+
+    /// The largest absolute value in the interval.
+    pub fn magnitude(&self) -> f64 {
+        self.lower.abs().max(self.upper.abs())
+    }
+}
+
+/// An axis-parallel box: one interval per entry of a tensor.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct BoxVec {
+    /// Lower ends.
+    pub lower: Vec<f64>,
+    /// Upper ends.
+    pub upper: Vec<f64>,
+}
+
+impl BoxVec {
+    /// A box from its ends.
+    pub fn new(lower: Vec<f64>, upper: Vec<f64>) -> Self {
+        debug_assert_eq!(lower.len(), upper.len());
+        Self { lower, upper }
+    }
+
+    /// The box of one point.
+    pub fn point(values: &[f64]) -> Self {
+        Self::new(values.to_vec(), values.to_vec())
+    }
+
+    /// All points within `radius` of `centre` (max norm) and inside `clip`, entry by entry, rounded
+    /// outwards before the clipping.
+    pub fn ball(centre: &[f64], radius: f64, clip: Interval) -> Self {
+        Self {
+            lower: centre.iter().map(|&x| down(x - radius).max(clip.lower).min(x)).collect(),
+            upper: centre.iter().map(|&x| up(x + radius).min(clip.upper).max(x)).collect(),
+        }
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.lower.len()
+    }
+
+    /// True if there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.lower.is_empty()
+    }
+
+    /// The interval of one entry.
+    pub fn get(&self, index: usize) -> Interval {
+        Interval::new(self.lower[index], self.upper[index])
+    }
+
+    /// True if every end is a finite number and no interval is inside out.
+    pub fn is_sane(&self) -> bool {
+        self.lower.iter().zip(&self.upper).all(|(l, u)| l.is_finite() && u.is_finite() && l <= u)
+    }
+
+    /// True if the point lies inside.
+    pub fn contains(&self, point: &[f64]) -> bool {
+        point.len() == self.len()
+            && point.iter().enumerate().all(|(i, x)| self.lower[i] <= *x && *x <= self.upper[i])
+    }
+
+    /// Widest side.
+    pub fn width(&self) -> f64 {
+        self.lower.iter().zip(&self.upper).map(|(l, u)| u - l).fold(0.0, f64::max)
+    }
+
+    /// Mean side.
+    pub fn mean_width(&self) -> f64 {
+        self.lower.iter().zip(&self.upper).map(|(l, u)| u - l).sum::<f64>() / self.len().max(1) as f64
+    }
+
+    /// Largest absolute value of each entry.
+    pub fn magnitudes(&self) -> Vec<f64> {
+        self.lower.iter().zip(&self.upper).map(|(l, u)| l.abs().max(u.abs())).collect()
+    }
+
+    /// Grows the box to hold `other` as well.
+    pub fn join(&mut self, other: &Self) {
+        for (mine, theirs) in self.lower.iter_mut().zip(&other.lower) {
+            *mine = mine.min(*theirs);
+        }
+        for (mine, theirs) in self.upper.iter_mut().zip(&other.upper) {
+            *mine = mine.max(*theirs);
+        }
+    }
+
+    /// Cuts the box down to what it shares with `other`; both must enclose the same set.
+    pub fn meet(&mut self, other: &Self) {
+        for (mine, theirs) in self.lower.iter_mut().zip(&other.lower) {
+            *mine = mine.max(*theirs);
+        }
+        for (mine, theirs) in self.upper.iter_mut().zip(&other.upper) {
+            *mine = mine.min(*theirs);
+        }
+    }
+
+    /// Centres and radii; the true radius exceeds the stored one by at most two roundings, which
+    /// [`Arithmetic::dot`] has in store.
+    pub fn centres(&self) -> Centred {
+        let mut centre = Vec::with_capacity(self.len());
+        let mut radius = Vec::with_capacity(self.len());
+        for (&l, &u) in self.lower.iter().zip(&self.upper) {
+            let c = 0.5 * l + 0.5 * u;
+            centre.push(c);
+            radius.push((u - c).max(c - l));
+        }
+        Centred { centre, radius }
+    }
+}
+
+/// A box written as centres and radii.
+#[derive(Clone, Debug)]
+pub struct Centred {
+    /// Midpoints, up to rounding.
+    pub centre: Vec<f64>,
+    /// Half widths, up to rounding.
+    pub radius: Vec<f64>,
+}
+
+/// Encloses `base + Σ coefficient·box` over independent boxes, entry by entry.
+///
+/// Returns the box and, per entry, the sum of magnitudes `|base| + Σ |coefficient|·|box|` that the
+/// rounding error of any evaluation order is proportional to. The coefficients may themselves be
+/// rounded products (a few ulp). Entries that are exactly zero everywhere stay exactly zero, which
+/// keeps dead neurons dead.
+pub fn combine(
+    base: Option<&BoxVec>,
+    terms: &[(f64, &BoxVec)],
+    length: usize,
+    arithmetic: Arithmetic,
+) -> (BoxVec, Vec<f64>) {
+    let mut sum = base.cloned().unwrap_or_else(|| BoxVec::new(vec![0.0; length], vec![0.0; length]));
+    let mut magnitude = sum.magnitudes();
+    for &(coefficient, term) in terms.iter().filter(|(c, _)| *c != 0.0) {
+        let (low, high) =
+            if coefficient > 0.0 { (&term.lower, &term.upper) } else { (&term.upper, &term.lower) };
+        let size = coefficient.abs();
+        for i in 0..length {
+            sum.lower[i] += coefficient * low[i];
+            sum.upper[i] += coefficient * high[i];
+            magnitude[i] += size * low[i].abs().max(high[i].abs());
+        }
+    }
+    let error = arithmetic.short_sum(terms.len() + 1);
+    let tiny = arithmetic.underflow();
+    for i in 0..length {
+        let slack = if magnitude[i] > 0.0 { error * magnitude[i] + tiny } else { 0.0 };
+        sum.lower[i] -= slack;
+        sum.upper[i] += slack;
+    }
+    (sum, magnitude)
+}
+
+/// Encloses `Σ |x|` over the entries of a box, for a program that sums in any admitted order.
+pub fn sum_of_magnitudes(b: &BoxVec, arithmetic: Arithmetic) -> Interval {
+    let (mut low, mut high) = (0.0, 0.0);
+    for (&l, &u) in b.lower.iter().zip(&b.upper) {
+        high += l.abs().max(u.abs());
+        if l > 0.0 {
+            low += l;
+        } else if u < 0.0 {
+            low -= u;
+        }
+    }
+    let slack = arithmetic.dot(b.len());
+    let tiny = if high > 0.0 { arithmetic.underflow() } else { 0.0 };
+    Interval::new((low * (1.0 - slack) - tiny).max(0.0), high * (1.0 + slack) + tiny)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ball_is_clipped_and_rounded_outwards() {
+        let b = BoxVec::ball(&[0.05, 0.5, 1.0], 0.1, Interval::new(0.0, 1.0));
+        assert_eq!(b.lower[0], 0.0);
+        assert_eq!(b.upper[2], 1.0);
+        assert!(b.lower[1] < 0.5 - 0.1 && b.upper[1] > 0.6);
+    }
+
+    #[test]
+    fn combining_keeps_exact_zeros_and_encloses_corners() {
+        let x = BoxVec::new(vec![0.0, -1.0], vec![0.0, 2.0]);
+        let k = BoxVec::new(vec![0.0, 0.3], vec![0.0, 0.4]);
+        let (sum, magnitude) = combine(Some(&x), &[(-0.1, &k), (3.0, &k)], 2, Arithmetic::Real);
+        assert_eq!((sum.lower[0], sum.upper[0]), (0.0, 0.0));
+        assert!(sum.lower[1] <= -1.0 - 0.04 + 0.9 && sum.upper[1] >= 2.0 - 0.03 + 1.2);
+        assert!(magnitude[1] >= 2.0 + 0.04 + 1.2 - 1e-12);
+    }
+
+    #[test]
+    fn magnitude_sum_of_straddling_entries_starts_at_zero() {
+        let b = BoxVec::new(vec![-1.0, 2.0, -5.0], vec![1.0, 3.0, -4.0]);
+        let sum = sum_of_magnitudes(&b, Arithmetic::Real);
+        assert!(sum.lower <= 6.0 && sum.lower > 5.999_999);
+        assert!(sum.upper >= 9.0 && sum.upper < 9.000_001);
+    }
+}

@@ -1,0 +1,346 @@
+//! Reading and writing model files: safetensors with the description as metadata.
+
+use std::collections::{BTreeMap, HashMap};
+
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+use crate::activation::Activation;
+use crate::affine::{AffineMap, AveragePool, ChannelScale, Conv2d, ConvGeometry, Permutation};
+use crate::description::{Description, FORMAT, LayerSpec, SolverSpec, Task, VERSION};
+use crate::network::{Block, Layer, Network, OdeBlock, Stack};
+use crate::shape::Shape;
+
+/// Metadata key the description is stored under.
+const KEY: &str = "gains";
+/// Largest tensor between two layers; beyond it a file is taken for damaged or hostile.
+const MOST_ENTRIES: usize = 1 << 22;
+
+/// What can be wrong with a model file.
+#[derive(Debug, Error)]
+pub enum ModelError {
+    /// Not a safetensors file, or a truncated one.
+    #[error("not a readable safetensors file: {0}")]
+    Container(String),
+    /// A safetensors file without our description.
+    #[error("no '{KEY}' entry in the metadata: the file holds weights but no network description")]
+    NoDescription,
+    /// The description does not parse.
+    #[error("the network description is malformed: {0}")]
+    Description(String),
+    /// Written by a newer program.
+    #[error("model format {found}, this program reads up to {VERSION}")]
+    Version {
+        /// Version in the file.
+        found: u32,
+    },
+    /// A tensor the description needs is missing.
+    #[error("tensor '{0}' is missing")]
+    MissingTensor(String),
+    /// A tensor has another shape than the description says.
+    #[error("tensor '{name}' has shape {found:?}, the description needs {expected:?}")]
+    TensorShape {
+        /// Its name.
+        name: String,
+        /// Its shape.
+        found: Vec<usize>,
+        /// The shape it should have.
+        expected: Vec<usize>,
+    },
+    /// A tensor is neither float32 nor float64.
+    #[error("tensor '{name}' is {found}, expected F32 or F64")]
+    TensorType {
+        /// Its name.
+        name: String,
+        /// Its type.
+        found: String,
+    },
+    /// A weight is NaN or infinite.
+    #[error("tensor '{name}' holds {value} at entry {index}")]
+    NotFinite {
+        /// Its name.
+        name: String,
+        /// Where.
+        index: usize,
+        /// What.
+        value: f64,
+    },
+    /// A layer does not fit the one before it, or its settings make no sense.
+    #[error("layer {layer}: {problem}")]
+    Layer {
+        /// Position and type.
+        layer: String,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// Raw tensors by name, as float64, with their shapes.
+pub type Tensors = BTreeMap<String, (Vec<usize>, Vec<f64>)>;
+
+/// First 16 hexadecimal digits of the SHA-256 of some bytes.
+pub fn content_hash(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// All tensors of a safetensors file; every number must be finite.
+pub fn read_tensors(bytes: &[u8]) -> Result<Tensors, ModelError> {
+    let container = SafeTensors::deserialize(bytes).map_err(|e| ModelError::Container(e.to_string()))?;
+    let mut tensors = Tensors::new();
+    for (name, view) in container.tensors() {
+        let values: Vec<f64> = match view.dtype() {
+            Dtype::F32 => view
+                .data()
+                .chunks_exact(4)
+                .map(|b| f64::from(f32::from_le_bytes([b[0], b[1], b[2], b[3]])))
+                .collect(),
+            Dtype::F64 => view
+                .data()
+                .chunks_exact(8)
+                .map(|b| f64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]))
+                .collect(),
+            other => return Err(ModelError::TensorType { name, found: format!("{other:?}") }),
+        };
+        if let Some(index) = values.iter().position(|v| !v.is_finite()) {
+            return Err(ModelError::NotFinite { name, index, value: values[index] });
+        }
+        tensors.insert(name, (view.shape().to_vec(), values));
+    }
+    Ok(tensors)
+}
+
+/// Parses a whole model file.
+pub fn read_model(bytes: &[u8]) -> Result<Network, ModelError> {
+    let (_, metadata) =
+        SafeTensors::read_metadata(bytes).map_err(|e| ModelError::Container(e.to_string()))?;
+    let text =
+        metadata.metadata().as_ref().and_then(|entries| entries.get(KEY)).ok_or(ModelError::NoDescription)?;
+    let version: Option<u64> =
+        serde_json::from_str::<serde_json::Value>(text).ok().and_then(|value| value.get("version")?.as_u64());
+    if let Some(found) = version.filter(|v| *v > u64::from(VERSION)) {
+        return Err(ModelError::Version { found: found.try_into().unwrap_or(u32::MAX) });
+    }
+    let description: Description =
+        serde_json::from_str(text).map_err(|e| ModelError::Description(e.to_string()))?;
+    build(description, &read_tensors(bytes)?, content_hash(bytes))
+}
+
+/// Writes a model file: the tensors the description names, as float32.
+///
+/// Fails if a tensor is missing or misshapen, so that what is written can be read back.
+pub fn write_model(description: &Description, tensors: &Tensors) -> Result<Vec<u8>, ModelError> {
+    build(description.clone(), tensors, String::new())?;
+    let text = serde_json::to_string(description).map_err(|e| ModelError::Description(e.to_string()))?;
+    let data: Vec<(&String, &Vec<usize>, Vec<u8>)> = tensors
+        .iter()
+        .map(|(name, (shape, values))| {
+            (name, shape, values.iter().flat_map(|v| (*v as f32).to_le_bytes()).collect())
+        })
+        .collect();
+    let mut views = Vec::new();
+    for (name, shape, bytes) in &data {
+        let view = TensorView::new(Dtype::F32, (*shape).clone(), bytes)
+            .map_err(|e| ModelError::Container(e.to_string()))?;
+        views.push((name.as_str(), view));
+    }
+    safetensors::serialize(views, Some(HashMap::from([(KEY.to_string(), text)])))
+        .map_err(|e| ModelError::Container(e.to_string()))
+}
+
+/// Binds a description to its weights, checking every shape on the way.
+pub fn build(description: Description, tensors: &Tensors, hash: String) -> Result<Network, ModelError> {
+    if description.format != FORMAT {
+        return Err(ModelError::Description(format!(
+            "format is '{}', expected '{FORMAT}'",
+            description.format
+        )));
+    }
+    let input = description.input;
+    check_size(input, "input")?;
+    let mut builder = Builder { tensors, shape: input };
+    let mut blocks = Vec::new();
+    let mut stack = Stack { input, layers: Vec::new() };
+    for (index, spec) in description.layers.iter().enumerate() {
+        let label = format!("{index} ({})", kind(spec));
+        if let LayerSpec::Ode { dynamics, solver } = spec {
+            let block = builder.ode(dynamics, solver.clone(), &label)?;
+            let next = Stack { input: builder.shape, layers: Vec::new() };
+            let before = std::mem::replace(&mut stack, next);
+            if !before.layers.is_empty() {
+                blocks.push(Block::Stack(before));
+            }
+            blocks.push(Block::Ode(block));
+        } else if let Some(layer) = builder.layer(spec, &label)? {
+            stack.layers.push(layer);
+        }
+    }
+    if !stack.layers.is_empty() {
+        blocks.push(Block::Stack(stack));
+    }
+    let Task::Classification { classes } = &description.task;
+    if classes.len() != builder.shape.len() || classes.len() < 2 {
+        return Err(ModelError::Description(format!(
+            "{} classes are named, the network has {} outputs",
+            classes.len(),
+            builder.shape.len()
+        )));
+    }
+    Ok(Network { description, blocks, hash })
+}
+
+fn check_size(shape: Shape, layer: &str) -> Result<(), ModelError> {
+    let entries = shape.height.checked_mul(shape.width).and_then(|p| p.checked_mul(shape.channels));
+    match entries {
+        Some(1..=MOST_ENTRIES) => Ok(()),
+        _ => Err(ModelError::Layer {
+            layer: layer.to_string(),
+            problem: format!("{shape} is not a size this program takes (1 to {MOST_ENTRIES} entries)"),
+        }),
+    }
+}
+
+fn kind(spec: &LayerSpec) -> String {
+    serde_json::to_value(spec).ok().and_then(|v| v["type"].as_str().map(String::from)).unwrap_or_default()
+}
+
+struct Builder<'a> {
+    tensors: &'a Tensors,
+    shape: Shape,
+}
+
+impl Builder<'_> {
+    fn tensor(&self, name: String, expected: Vec<usize>) -> Result<&[f64], ModelError> {
+        let Some((found, values)) = self.tensors.get(&name) else {
+            return Err(ModelError::MissingTensor(name));
+        };
+        if *found != expected {
+            return Err(ModelError::TensorShape { name, found: found.clone(), expected });
+        }
+        Ok(values)
+    }
+
+    fn ode(
+        &mut self,
+        dynamics: &[LayerSpec],
+        solver: SolverSpec,
+        label: &str,
+    ) -> Result<OdeBlock, ModelError> {
+        let fail = |problem: String| ModelError::Layer { layer: label.to_string(), problem };
+        if let Some(problem) = solver.problem() {
+            return Err(fail(problem));
+        }
+        let input = self.shape;
+        let mut layers = Vec::new();
+        for (index, spec) in dynamics.iter().enumerate() {
+            let inner = format!("{label} dynamics {index} ({})", kind(spec));
+            if matches!(spec, LayerSpec::Ode { .. }) {
+                return Err(ModelError::Layer { layer: inner, problem: "an ODE inside an ODE".into() });
+            }
+            layers.extend(self.layer(spec, &inner)?);
+        }
+        if self.shape != input || layers.is_empty() {
+            return Err(fail(format!("the dynamics map {input} to {}, must keep the shape", self.shape)));
+        }
+        Ok(OdeBlock { dynamics: Stack { input, layers }, solver })
+    }
+
+    fn layer(&mut self, spec: &LayerSpec, label: &str) -> Result<Option<Layer>, ModelError> {
+        let fail = |problem: String| ModelError::Layer { layer: label.to_string(), problem };
+        let shape = self.shape;
+        let map = match spec {
+            LayerSpec::Normalize { mean, std } => {
+                if mean.len() != shape.channels || std.len() != shape.channels {
+                    return Err(fail(format!("needs one mean and std per channel ({})", shape.channels)));
+                }
+                let usable = |s: &f64| s.is_finite() && *s >= 1e-100;
+                if !std.iter().all(usable) || !mean.iter().all(|m| m.is_finite()) {
+                    return Err(fail("mean and std must be finite, std positive".into()));
+                }
+                AffineMap::Scale(ChannelScale::normalise(shape, mean, std))
+            }
+            LayerSpec::Conv2d {
+                name,
+                in_channels,
+                out_channels,
+                kernel,
+                stride,
+                padding,
+                dilation,
+                time,
+            } => {
+                if *in_channels != shape.channels {
+                    return Err(fail(format!("expects {in_channels} channels, gets {shape}")));
+                }
+                if kernel.contains(&0) || stride.contains(&0) || dilation.contains(&0) {
+                    return Err(fail("kernel, stride and dilation must be positive".into()));
+                }
+                let inputs = in_channels.saturating_add(usize::from(*time));
+                let weights =
+                    self.tensor(format!("{name}.weight"), vec![*out_channels, inputs, kernel[0], kernel[1]])?;
+                let bias = self.tensor(format!("{name}.bias"), vec![*out_channels])?;
+                let geometry = geometry(*kernel, *stride, *padding, *dilation);
+                let (height, width) = geometry
+                    .output(shape)
+                    .ok_or_else(|| fail(format!("the kernel does not fit a {shape} image")))?;
+                check_size(Shape::image(height, width, *out_channels), label)?;
+                let conv = Conv2d::new(shape, geometry, weights, bias, *time);
+                AffineMap::Conv(conv.ok_or_else(|| fail("weights do not fit".into()))?)
+            }
+            LayerSpec::Linear { name, in_features, out_features, time } => {
+                if shape.positions() != 1 || *in_features != shape.channels {
+                    return Err(fail(format!("expects {in_features} features, gets {shape}")));
+                }
+                let inputs = in_features.saturating_add(usize::from(*time));
+                let weights = self.tensor(format!("{name}.weight"), vec![*out_features, inputs])?;
+                let bias = self.tensor(format!("{name}.bias"), vec![*out_features])?;
+                let layer = Conv2d::linear_layer(*in_features, weights, bias, *time);
+                AffineMap::Conv(layer.ok_or_else(|| fail("weights do not fit".into()))?)
+            }
+            LayerSpec::AvgPool2d { kernel, stride, padding } => {
+                if kernel.contains(&0) || stride.contains(&0) {
+                    return Err(fail("kernel and stride must be positive".into()));
+                }
+                let pool = AveragePool::new(shape, geometry(*kernel, *stride, *padding, [1, 1]));
+                AffineMap::Pool(pool.ok_or_else(|| fail(format!("the kernel does not fit {shape}")))?)
+            }
+            LayerSpec::GlobalAvgPool {} => {
+                AffineMap::Pool(AveragePool::global(shape).ok_or_else(|| fail("empty image".into()))?)
+            }
+            LayerSpec::Flatten {} => {
+                if shape.positions() == 1 {
+                    return Ok(None);
+                }
+                AffineMap::Permute(Permutation::flatten(shape))
+            }
+            LayerSpec::Relu {} => return Ok(Some(Layer::Activation(Activation::Relu))),
+            LayerSpec::LeakyRelu { slope } => {
+                if !(0.0..=1.0).contains(slope) {
+                    return Err(fail(format!("slope is {slope}, must be between 0 and 1")));
+                }
+                return Ok(Some(Layer::Activation(Activation::LeakyRelu { slope: *slope })));
+            }
+            LayerSpec::Sigmoid {} => return Ok(Some(Layer::Activation(Activation::Sigmoid))),
+            LayerSpec::Tanh {} => return Ok(Some(Layer::Activation(Activation::Tanh))),
+            LayerSpec::Ode { .. } => return Err(fail("an ODE is not allowed here".into())),
+        };
+        check_size(map.output(), label)?;
+        self.shape = map.output();
+        Ok(Some(Layer::Affine(map)))
+    }
+}
+
+fn geometry(
+    kernel: [usize; 2],
+    stride: [usize; 2],
+    padding: [usize; 2],
+    dilation: [usize; 2],
+) -> ConvGeometry {
+    let pair = |a: [usize; 2]| (a[0], a[1]);
+    ConvGeometry {
+        kernel: pair(kernel),
+        stride: pair(stride),
+        padding: pair(padding),
+        dilation: pair(dilation),
+    }
+}

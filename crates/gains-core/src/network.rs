@@ -1,0 +1,152 @@
+//! Networks ready to run: descriptions bound to their weights.
+
+use crate::activation::Activation;
+use crate::affine::AffineMap;
+use crate::arithmetic::Precision;
+use crate::description::{Description, SolverSpec};
+use crate::shape::Shape;
+
+/// A layer without a solver in it.
+#[derive(Clone, Debug)]
+pub enum Layer {
+    /// Affine map.
+    Affine(AffineMap),
+    /// Elementwise activation.
+    Activation(Activation),
+}
+
+/// A sequence of affine maps and activations: an encoder, a decoder, the dynamics of an ODE.
+#[derive(Clone, Debug)]
+pub struct Stack {
+    /// Shape of the input.
+    pub input: Shape,
+    /// The layers in order.
+    pub layers: Vec<Layer>,
+}
+
+/// What [`Stack::evaluate`] keeps for the way back: the input of every activation.
+#[derive(Clone, Debug, Default)]
+pub struct Tape(Vec<Vec<f64>>);
+
+impl Stack {
+    /// Shape of the output.
+    pub fn output(&self) -> Shape {
+        self.layers
+            .iter()
+            .rev()
+            .find_map(|layer| match layer {
+                Layer::Affine(map) => Some(map.output()),
+                Layer::Activation(_) => None,
+            })
+            .unwrap_or(self.input)
+    }
+
+    /// Value at `x`, in the given precision, and the tape for [`Self::pull_back`].
+    pub fn evaluate(&self, x: &[f64], time: f64, precision: Precision) -> (Vec<f64>, Tape) {
+        let time = precision.rounded(time);
+        let mut value = x.to_vec();
+        let mut tape = Vec::new();
+        for layer in &self.layers {
+            match layer {
+                Layer::Affine(map) => value = map.apply(&value, time),
+                Layer::Activation(activation) => {
+                    let next = value.iter().map(|&v| activation.value(v)).collect();
+                    tape.push(std::mem::replace(&mut value, next));
+                }
+            }
+            precision.round(&mut value);
+        }
+        (value, Tape(tape))
+    }
+
+    /// Gradient with respect to the input of `cotangent · output`.
+    pub fn pull_back(&self, tape: &Tape, cotangent: &[f64]) -> Vec<f64> {
+        let mut gradient = cotangent.to_vec();
+        let mut before = tape.0.iter().rev();
+        for layer in self.layers.iter().rev() {
+            match layer {
+                Layer::Affine(map) => gradient = map.apply_transposed(&gradient),
+                Layer::Activation(activation) => {
+                    let inputs = before.next().map_or(&[][..], Vec::as_slice);
+                    for (g, &x) in gradient.iter_mut().zip(inputs) {
+                        *g *= activation.derivative(x);
+                    }
+                }
+            }
+        }
+        gradient
+    }
+
+    /// Number of trained parameters.
+    pub fn parameters(&self) -> usize {
+        self.layers
+            .iter()
+            .map(|layer| match layer {
+                Layer::Affine(map) => map.parameters(),
+                Layer::Activation(_) => 0,
+            })
+            .sum()
+    }
+}
+
+/// A neural ODE: `z(0)` is the block's input, `z(end_time)` its output.
+#[derive(Clone, Debug)]
+pub struct OdeBlock {
+    /// The right-hand side `g(t, z)`.
+    pub dynamics: Stack,
+    /// How it is integrated.
+    pub solver: SolverSpec,
+}
+
+/// A stretch of a network.
+#[derive(Clone, Debug)]
+pub enum Block {
+    /// Layers without a solver.
+    Stack(Stack),
+    /// A neural ODE.
+    Ode(OdeBlock),
+}
+
+impl Block {
+    /// Shape of the output.
+    pub fn output(&self) -> Shape {
+        match self {
+            Self::Stack(stack) => stack.output(),
+            Self::Ode(ode) => ode.dynamics.input,
+        }
+    }
+}
+
+/// A network bound to its weights.
+#[derive(Clone, Debug)]
+pub struct Network {
+    /// The description it was built from.
+    pub description: Description,
+    /// The blocks in order.
+    pub blocks: Vec<Block>,
+    /// Content hash of the file it came from: the first 16 hexadecimal digits of its SHA-256.
+    pub hash: String,
+}
+
+impl Network {
+    /// Shape of the input.
+    pub fn input(&self) -> Shape {
+        self.description.input
+    }
+
+    /// Number of outputs.
+    pub fn outputs(&self) -> usize {
+        self.blocks.last().map_or(self.input(), Block::output).len()
+    }
+
+    /// Number of trained parameters.
+    pub fn parameters(&self) -> usize {
+        self.blocks
+            .iter()
+            .map(|block| match block {
+                Block::Stack(stack) => stack.parameters(),
+                Block::Ode(ode) => ode.dynamics.parameters(),
+            })
+            .sum()
+    }
+}

@@ -1,0 +1,262 @@
+//! Linear relaxations of activations: one line below and one above, over an interval.
+//!
+//! Every line is *proposed* with ordinary float arithmetic and then *repaired*: its intercept is moved
+//! until the line is provably on its side of the activation, with rounding counted. How good a line is
+//! depends on the proposal, whether it is sound does not.
+
+use serde::{Deserialize, Serialize};
+
+use crate::activation::Activation;
+use crate::arithmetic::{Arithmetic, TINY, down_product, up_product};
+use crate::interval::{BoxVec, Interval};
+use crate::shape::Window;
+
+/// `slope·x + intercept`.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct Line {
+    /// Slope.
+    pub slope: f64,
+    /// Value at zero.
+    pub intercept: f64,
+}
+
+impl Line {
+    /// The line through the origin.
+    const fn through_origin(slope: f64) -> Self {
+        Self { slope, intercept: 0.0 }
+    }
+}
+
+/// How to choose the slope of the lower line of an unstable ReLU; every choice in [0, 1] is sound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LowerSlope {
+    /// 1 if the interval reaches further up than down, else 0 (smallest area between the lines).
+    #[default]
+    MinArea,
+    /// Always 0.
+    Zero,
+    /// Always 1.
+    One,
+}
+
+/// A lower and an upper line of an activation over one interval.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct Relaxation {
+    /// Nowhere above the activation.
+    pub lower: Line,
+    /// Nowhere below the activation.
+    pub upper: Line,
+    /// Largest absolute pre-activation, which the rounding of a scaled coefficient is proportional to.
+    pub magnitude: f64,
+}
+
+impl Relaxation {
+    /// Relaxes `activation` over `[x.lower, x.upper]`, for the values the given arithmetic may compute.
+    pub fn new(activation: Activation, x: Interval, policy: LowerSlope, arithmetic: Arithmetic) -> Self {
+        let magnitude = x.magnitude();
+        let (lower, upper) = match activation {
+            Activation::Relu => piecewise(0.0, x, policy),
+            Activation::LeakyRelu { slope } => piecewise(slope, x, policy),
+            Activation::Sigmoid | Activation::Tanh => s_shaped(activation, x, arithmetic),
+        };
+        let mut relaxation = Self { lower, upper, magnitude };
+        if let Activation::LeakyRelu { .. } = activation {
+            let error = activation.evaluation_error(magnitude, arithmetic);
+            relaxation.lower.intercept -= error;
+            relaxation.upper.intercept += error;
+        }
+        relaxation
+    }
+}
+
+/// Relaxations of many neurons, one array per number: what rows are multiplied with.
+#[derive(Clone, Debug, Default)]
+pub struct Lines {
+    /// Slopes of the lower lines.
+    pub lower_slope: Vec<f64>,
+    /// Intercepts of the lower lines.
+    pub lower_intercept: Vec<f64>,
+    /// Slopes of the upper lines.
+    pub upper_slope: Vec<f64>,
+    /// Intercepts of the upper lines.
+    pub upper_intercept: Vec<f64>,
+    /// See [`Relaxation::magnitude`].
+    pub magnitude: Vec<f64>,
+}
+
+impl Lines {
+    /// Relaxes every entry of a box.
+    pub fn for_box(activation: Activation, x: &BoxVec, policy: LowerSlope, arithmetic: Arithmetic) -> Self {
+        let mut lines = Self::default();
+        for i in 0..x.len() {
+            let r = Relaxation::new(activation, x.get(i), policy, arithmetic);
+            lines.lower_slope.push(r.lower.slope);
+            lines.lower_intercept.push(r.lower.intercept);
+            lines.upper_slope.push(r.upper.slope);
+            lines.upper_intercept.push(r.upper.intercept);
+            lines.magnitude.push(r.magnitude);
+        }
+        lines
+    }
+
+    /// The lines inside a window.
+    pub fn cut(&self, window: &Window) -> Self {
+        Self {
+            lower_slope: window.cut(&self.lower_slope),
+            lower_intercept: window.cut(&self.lower_intercept),
+            upper_slope: window.cut(&self.upper_slope),
+            upper_intercept: window.cut(&self.upper_intercept),
+            magnitude: window.cut(&self.magnitude),
+        }
+    }
+
+    /// The box the lines map a box into: the lower line at the lower end, the upper line at the upper end
+    /// (slopes are never negative). Wider than the image, but what plain back-substitution would find.
+    pub fn image(&self, x: &BoxVec) -> BoxVec {
+        let end =
+            |slope: f64, intercept: f64, x: f64| (slope * x + intercept, (slope * x).abs() + intercept.abs());
+        let mut image = x.clone();
+        for i in 0..x.len() {
+            let (low, size) = end(self.lower_slope[i], self.lower_intercept[i], x.lower[i]);
+            image.lower[i] = low - 4.0 * f64::EPSILON * size;
+            let (high, size) = end(self.upper_slope[i], self.upper_intercept[i], x.upper[i]);
+            image.upper[i] = high + 4.0 * f64::EPSILON * size;
+        }
+        image
+    }
+}
+
+/// ReLU (`leak = 0`) and LeakyReLU: convex, so the chord lies above it and every line through the origin
+/// with a slope between `leak` and 1 lies below.
+fn piecewise(leak: f64, x: Interval, policy: LowerSlope) -> (Line, Line) {
+    let Interval { lower: l, upper: u } = x;
+    if l >= 0.0 {
+        return (Line::through_origin(1.0), Line::through_origin(1.0));
+    }
+    if u <= 0.0 {
+        return (Line::through_origin(leak), Line::through_origin(leak));
+    }
+    let lower_slope = match policy {
+        LowerSlope::MinArea if u >= -l => 1.0,
+        LowerSlope::One => 1.0,
+        LowerSlope::MinArea | LowerSlope::Zero => leak,
+    };
+    let slope = ((u - leak * l) / (u - l)).clamp(leak, 1.0);
+    // Convex below a line at both ends is below it in between: intercept ≥ f(l) − slope·l, f(u) − slope·u.
+    let at_lower = up_product((slope - leak) * -l);
+    let at_upper = up_product((1.0 - slope) * u);
+    let intercept = at_lower.max(at_upper) * (1.0 + 4.0 * f64::EPSILON);
+    (Line::through_origin(lower_slope), Line { slope, intercept })
+}
+
+/// Sigmoid and tanh: convex left of zero, concave right of it.
+///
+/// Below: the chord where the function is concave (`l ≥ 0`), else the line through the lower end with
+/// the smallest derivative on the interval, which sits at one of its ends. Above: the mirror image.
+fn s_shaped(activation: Activation, x: Interval, arithmetic: Arithmetic) -> (Line, Line) {
+    let Interval { lower: l, upper: u } = x;
+    let image_low = activation.image(Interval::point(l), arithmetic);
+    let image_high = activation.image(Interval::point(u), arithmetic);
+    // 1 − 64ε leaves room for the rounding of the derivative; an underflowing slope becomes 0.
+    let flat = activation.derivative(l).min(activation.derivative(u)) * (1.0 - 64.0 * f64::EPSILON);
+    let flat = if flat < TINY { 0.0 } else { flat };
+    let chord = (activation.value(u) - activation.value(l)) / (u - l);
+    let chord_usable = u - l > 1e-9 * x.magnitude().max(1e-9) && chord.is_finite();
+    let lower = if l >= 0.0 && chord_usable {
+        let at = |end: f64, value: f64| down_product(value - up_product(chord * end));
+        Line { slope: chord, intercept: at(l, image_low.lower).min(at(u, image_high.lower)) }
+    } else {
+        Line { slope: flat, intercept: down_product(image_low.lower - up_product(flat * l)) }
+    };
+    let upper = if u <= 0.0 && chord_usable {
+        let at = |end: f64, value: f64| up_product(value - down_product(chord * end));
+        Line { slope: chord, intercept: at(l, image_low.upper).max(at(u, image_high.upper)) }
+    } else {
+        Line { slope: flat, intercept: up_product(image_high.upper - down_product(flat * u)) }
+    };
+    (lower, upper)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ACTIVATIONS: [Activation; 5] = [
+        Activation::Relu,
+        Activation::LeakyRelu { slope: 0.01 },
+        Activation::LeakyRelu { slope: 1.0 },
+        Activation::Sigmoid,
+        Activation::Tanh,
+    ];
+    const POLICIES: [LowerSlope; 3] = [LowerSlope::MinArea, LowerSlope::Zero, LowerSlope::One];
+
+    fn ends() -> Vec<f64> {
+        let mut ends = vec![0.0, 5e-324, 1e-300, 1e-12, 1e-3, 0.5, 40.0, 800.0, 1e9, 1e150];
+        ends.extend((1..=30).map(|i| 0.25 * f64::from(i)));
+        let negative: Vec<f64> = ends.iter().map(|x| -x).collect();
+        ends.extend(negative);
+        ends.sort_by(f64::total_cmp);
+        ends
+    }
+
+    /// Every line, on a dense grid of intervals, at ends, thirds and near the kink. The comparison is in
+    /// float64, so a line may seem wrong by the rounding of the comparison itself and no more.
+    #[test]
+    fn lines_stay_on_their_side_on_a_grid_of_intervals() {
+        let ends = ends();
+        for activation in ACTIVATIONS {
+            for policy in POLICIES {
+                for (i, &l) in ends.iter().enumerate() {
+                    for &u in &ends[i..] {
+                        let r = Relaxation::new(activation, Interval::new(l, u), policy, Arithmetic::Real);
+                        let points = (0..=24)
+                            .map(|k| l + (u - l) * f64::from(k) / 24.0)
+                            .chain([0.0, l / 2.0, u / 2.0])
+                            .filter(|x| l <= *x && *x <= u);
+                        for x in points {
+                            let y = activation.value(x);
+                            let rounding = 4.0 * f64::EPSILON * x.abs().max(y.abs());
+                            let low = r.lower.slope * x + r.lower.intercept;
+                            let high = r.upper.slope * x + r.upper.intercept;
+                            assert!(
+                                low <= y + rounding,
+                                "{activation} {policy:?} [{l}, {u}] at {x}: {low} > {y}"
+                            );
+                            assert!(
+                                high >= y - rounding,
+                                "{activation} {policy:?} [{l}, {u}] at {x}: {high} < {y}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sigmoid_lower_line_where_the_chord_would_be_wrong() {
+        // Using the chord as a lower bound on [−6, 6] is off by 0.22 near x = −2.
+        let r = Relaxation::new(
+            Activation::Sigmoid,
+            Interval::new(-6.0, 6.0),
+            LowerSlope::MinArea,
+            Arithmetic::Real,
+        );
+        let y = Activation::Sigmoid.value(-2.0);
+        assert!(r.lower.slope * -2.0 + r.lower.intercept <= y);
+    }
+
+    #[test]
+    fn relu_lines_are_as_tight_as_real_arithmetic_allows() {
+        let r = Relaxation::new(
+            Activation::Relu,
+            Interval::new(-1.0, 3.0),
+            LowerSlope::MinArea,
+            Arithmetic::Real,
+        );
+        assert_eq!(r.lower, Line::through_origin(1.0));
+        assert_eq!(r.upper.slope, 0.75);
+        assert!(r.upper.intercept >= 0.75 && r.upper.intercept < 0.75 + 1e-14);
+    }
+}

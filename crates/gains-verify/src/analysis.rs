@@ -1,0 +1,392 @@
+//! Enclosing every layer of a network over a region of inputs, and bounding properties of its outputs.
+
+use gains_core::interval::Interval;
+use gains_core::network::Layer;
+use gains_core::relaxation::Lines;
+use gains_core::{
+    Activation, AffineMap, Arithmetic, Block, BoxVec, LowerSlope, Network, OdeBlock, Rows, Window,
+};
+use gains_ode::graph::{Grid, build};
+use gains_ode::{Graph, Limits, Tableau};
+use serde::{Deserialize, Serialize};
+
+use crate::backward::{GraphPull, OdeMatrices};
+use crate::box_step::{BoxSteps, StepTrace};
+use crate::limits::{Clock, Reason};
+use crate::property::Property;
+
+/// How bounds are computed (paper, appendix on bound calculation).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Method {
+    /// Intervals only.
+    Box,
+    /// Linear bounds with the min-area slope only.
+    Linear,
+    /// Both, with several slopes; the tightest of everything wins.
+    Gains,
+}
+
+impl std::fmt::Display for Method {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Box => "box",
+            Self::Linear => "linear",
+            Self::Gains => "gains",
+        })
+    }
+}
+
+/// Lower slopes of unstable ReLUs, chosen apart for ODE blocks and for everything else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Variant {
+    /// Outside ODE blocks.
+    pub stack: LowerSlope,
+    /// Inside ODE blocks.
+    pub ode: LowerSlope,
+}
+
+impl Variant {
+    const fn uniform(slope: LowerSlope) -> Self {
+        Self { stack: slope, ode: slope }
+    }
+
+    /// The three slopes, each everywhere.
+    pub const UNIFORM: [Self; 3] =
+        [Self::uniform(LowerSlope::MinArea), Self::uniform(LowerSlope::Zero), Self::uniform(LowerSlope::One)];
+
+    /// What the final rows use: the uniform ones, and slope 0 outside with min-area inside ODE blocks,
+    /// which is often the tightest.
+    pub const FINAL: [Self; 4] = [
+        Self::UNIFORM[0],
+        Self::UNIFORM[1],
+        Self::UNIFORM[2],
+        Self { stack: LowerSlope::Zero, ode: LowerSlope::MinArea },
+    ];
+}
+
+/// A network with everything that does not depend on the region worked out once.
+pub struct Prepared {
+    /// The network.
+    pub network: Network,
+    matrices: Vec<Option<OdeMatrices>>,
+}
+
+impl Prepared {
+    /// Works it out.
+    pub fn new(network: Network) -> Self {
+        let matrices = network
+            .blocks
+            .iter()
+            .map(|block| match block {
+                Block::Ode(ode) => Some(OdeMatrices::new(ode)),
+                Block::Stack(_) => None,
+            })
+            .collect();
+        Self { network, matrices }
+    }
+}
+
+/// One layer or block with what is known about it.
+enum Element<'a> {
+    Affine { map: &'a AffineMap, magnitude: Vec<f64> },
+    Activation { lines: Vec<(LowerSlope, Lines)> },
+    Ode { ode: &'a OdeBlock, matrices: &'a OdeMatrices, graph: Box<Graph<BoxVec, StepTrace>> },
+}
+
+/// The enclosures of all layers over one region.
+pub struct Analysis<'a> {
+    method: Method,
+    arithmetic: Arithmetic,
+    clock: Clock<'a>,
+    input: BoxVec,
+    elements: Vec<Element<'a>>,
+    /// All outputs.
+    pub output: BoxVec,
+}
+
+/// Certified lower bounds of the rows of a property.
+#[derive(Clone, Debug)]
+pub struct Bounds {
+    /// The best bound of each row.
+    pub lower: Vec<f64>,
+    /// Bounds by slope variant, rows pulled all the way to the input.
+    pub variants: Vec<(Variant, Vec<f64>)>,
+    /// Bounds from the rows at the end of the last ODE block, over its final box.
+    pub at_end: Option<Vec<f64>>,
+}
+
+impl Bounds {
+    /// The smallest bound.
+    pub fn margin(&self) -> f64 {
+        self.lower
+            .iter()
+            .copied()
+            .fold(f64::INFINITY, |a, b| if b.is_nan() { f64::NEG_INFINITY } else { a.min(b) })
+    }
+}
+
+/// Rows of which parts stand for several variants at once, until their slopes differ.
+struct Grouped {
+    rows: Rows,
+    /// For each group, the variants it stands for.
+    members: Vec<Vec<usize>>,
+}
+
+impl Grouped {
+    fn new(rows: Rows, variants: usize) -> Self {
+        Self { rows, members: vec![(0..variants).collect()] }
+    }
+
+    fn per_group(&self) -> usize {
+        self.rows.count / self.members.len()
+    }
+
+    /// Splits groups whose variants disagree about `slope`; returns the slope of each group.
+    fn split(&mut self, slope: impl Fn(usize) -> LowerSlope) -> Vec<LowerSlope> {
+        let per = self.per_group();
+        let length = self.rows.window.len();
+        let mut rows = Rows::zeros(0, self.rows.window);
+        let (mut members, mut slopes) = (Vec::new(), Vec::new());
+        for (group, variants) in self.members.iter().enumerate() {
+            for kind in [LowerSlope::MinArea, LowerSlope::Zero, LowerSlope::One] {
+                let part: Vec<usize> = variants.iter().copied().filter(|&v| slope(v) == kind).collect();
+                if part.is_empty() {
+                    continue;
+                }
+                let range = group * per..(group + 1) * per;
+                let span = range.start * length..range.end * length;
+                rows.coefficients.extend_from_slice(&self.rows.coefficients[span]);
+                rows.constant.extend_from_slice(&self.rows.constant[range.clone()]);
+                rows.slack.extend_from_slice(&self.rows.slack[range]);
+                rows.count += per;
+                members.push(part);
+                slopes.push(kind);
+            }
+        }
+        *self = Self { rows, members };
+        slopes
+    }
+
+    /// Lower bounds by variant.
+    fn by_variant(&self, domain: &BoxVec, variants: usize) -> Vec<Vec<f64>> {
+        let bounds = self.rows.lower_bounds(domain);
+        let per = self.per_group();
+        let mut all = vec![Vec::new(); variants];
+        for (group, members) in self.members.iter().enumerate() {
+            for &variant in members {
+                all[variant] = bounds[group * per..(group + 1) * per].to_vec();
+            }
+        }
+        all
+    }
+}
+
+fn lift(best: &mut [f64], candidate: &[f64]) {
+    for (best, new) in best.iter_mut().zip(candidate) {
+        *best = best.max(*new);
+    }
+}
+
+impl<'a> Analysis<'a> {
+    /// Encloses every layer over the inputs in `input`.
+    pub fn new(
+        prepared: &'a Prepared,
+        input: BoxVec,
+        method: Method,
+        arithmetic: Arithmetic,
+        clock: Clock<'a>,
+    ) -> Result<Self, Reason> {
+        let mut analysis =
+            Self { method, arithmetic, clock, output: input.clone(), input, elements: Vec::new() };
+        // Layers since the input after which plain intervals may lose precision.
+        let mut mixing = 0;
+        for (block, matrices) in prepared.network.blocks.iter().zip(&prepared.matrices) {
+            match (block, matrices) {
+                (Block::Ode(ode), Some(matrices)) => {
+                    analysis.refine(mixing)?;
+                    analysis.push_ode(ode, matrices)?;
+                    mixing += 2;
+                }
+                (Block::Stack(stack), _) => {
+                    for layer in &stack.layers {
+                        match layer {
+                            Layer::Affine(map) => {
+                                analysis.push_affine(map);
+                                mixing += usize::from(matches!(map, AffineMap::Conv(_) | AffineMap::Pool(_)));
+                            }
+                            Layer::Activation(activation) => {
+                                analysis.refine(mixing)?;
+                                analysis.push_activation(*activation);
+                                mixing += 1;
+                            }
+                        }
+                        if !analysis.output.is_sane() {
+                            return Err(Reason::Overflow { time: 0.0 });
+                        }
+                    }
+                }
+                (Block::Ode(_), None) => unreachable!("every ODE block is prepared"),
+            }
+        }
+        Ok(analysis)
+    }
+
+    fn push_affine(&mut self, map: &'a AffineMap) {
+        let (next, magnitude) = if self.method == Method::Box {
+            (map.apply_box(&self.output, 0.0, self.arithmetic), Vec::new())
+        } else {
+            map.apply_box_traced(&self.output, &self.output.magnitudes(), 0.0, self.arithmetic)
+        };
+        self.output = next;
+        self.elements.push(Element::Affine { map, magnitude });
+    }
+
+    fn push_activation(&mut self, activation: Activation) {
+        let slopes: &[LowerSlope] = match self.method {
+            Method::Box => &[],
+            Method::Linear => &[LowerSlope::MinArea],
+            Method::Gains => &[LowerSlope::MinArea, LowerSlope::Zero, LowerSlope::One],
+        };
+        let lines: Vec<_> = slopes
+            .iter()
+            .map(|&slope| (slope, Lines::for_box(activation, &self.output, slope, self.arithmetic)))
+            .collect();
+        self.output = match (self.method, lines.first()) {
+            (Method::Linear, Some((_, lines))) => lines.image(&self.output),
+            _ => activation.image_box(&self.output, self.arithmetic),
+        };
+        self.elements.push(Element::Activation { lines });
+    }
+
+    fn push_ode(&mut self, ode: &'a OdeBlock, matrices: &'a OdeMatrices) -> Result<(), Reason> {
+        let grid = Grid::new::<Reason>(&ode.solver)?;
+        let mut carrier = BoxSteps {
+            dynamics: &ode.dynamics,
+            tableau: Tableau::of(ode.solver.method),
+            tolerance: grid.tolerance,
+            arithmetic: self.arithmetic,
+            keep_traces: self.method != Method::Box,
+            clock: self.clock,
+            bytes: 0,
+        };
+        let limits = Limits { vertices: self.clock.budget().vertices, stop: &|| false };
+        let graph = build(&mut carrier, &grid, self.output.clone(), &limits)?;
+        self.output = graph.end.clone();
+        self.elements.push(Element::Ode { ode, matrices, graph: Box::new(graph) });
+        Ok(())
+    }
+
+    /// Tightens the box in front of a non-linear layer by pulling the identity back to the input, if it
+    /// follows an affine map and enough lies in between for that to help.
+    fn refine(&mut self, mixing: usize) -> Result<(), Reason> {
+        let map = match self.elements.last() {
+            Some(Element::Affine { map, .. }) if self.method != Method::Box && mixing >= 2 => *map,
+            _ => return Ok(()),
+        };
+        let variants: &[Variant] =
+            if self.method == Method::Linear { &Variant::UNIFORM[..1] } else { &Variant::UNIFORM };
+        let shape = map.output();
+        if self.method == Method::Linear {
+            self.output = BoxVec::new(vec![f64::NEG_INFINITY; shape.len()], vec![f64::INFINITY; shape.len()]);
+        }
+        for position in 0..shape.positions() {
+            self.clock.check(0)?;
+            let window = Window::pixel(shape, position / shape.width, position % shape.width);
+            let pulled =
+                self.pull(Grouped::new(Rows::pixel(window, 1), variants.len()), variants, |_, _| {})?;
+            for bounds in pulled.by_variant(&self.input, variants.len()) {
+                for channel in 0..shape.channels {
+                    let at = position * shape.channels + channel;
+                    self.output.lower[at] = self.output.lower[at].max(bounds[channel]);
+                    self.output.upper[at] = self.output.upper[at].min(-bounds[shape.channels + channel]);
+                }
+            }
+        }
+        if self.output.is_sane() { Ok(()) } else { Err(Reason::Overflow { time: 0.0 }) }
+    }
+
+    /// Pulls rows at the current output back to the input. `visit` sees the rows at the end of every ODE
+    /// block, with the box they live on.
+    fn pull(
+        &self,
+        mut grouped: Grouped,
+        variants: &[Variant],
+        mut visit: impl FnMut(&Grouped, &BoxVec),
+    ) -> Result<Grouped, Reason> {
+        for element in self.elements.iter().rev() {
+            match element {
+                Element::Affine { map, magnitude } => {
+                    grouped.rows = map.pull_back(&grouped.rows, 0.0, magnitude, self.arithmetic);
+                }
+                Element::Activation { lines } => {
+                    let slopes = grouped.split(|v| variants[v].stack);
+                    let lines: Vec<&Lines> = slopes
+                        .iter()
+                        .filter_map(|slope| lines.iter().find(|(kind, _)| kind == slope).map(|(_, l)| l))
+                        .collect();
+                    grouped.rows.relax(&lines);
+                }
+                Element::Ode { ode, matrices, graph } => {
+                    visit(&grouped, &graph.end);
+                    let slopes = grouped.split(|v| variants[v].ode);
+                    let pull = GraphPull::new(ode, matrices, graph, self.arithmetic, self.clock);
+                    grouped.rows = pull.pull(&grouped.rows, &slopes)?;
+                    visit(&grouped, &graph.vertices[0].state);
+                }
+            }
+        }
+        Ok(grouped)
+    }
+
+    /// Certified lower bounds of the rows of a property over the whole region.
+    pub fn bound(&self, property: &Property) -> Result<Bounds, Reason> {
+        let window = Window::full(gains_core::Shape::flat(property.outputs));
+        let rows = Rows::new(window, property.rows.concat());
+        let mut lower = rows.lower_bounds(&self.output);
+        if self.method == Method::Box {
+            return Ok(Bounds { lower, variants: Vec::new(), at_end: None });
+        }
+        let kinds: &[Variant] =
+            if self.method == Method::Linear { &Variant::UNIFORM[..1] } else { &Variant::FINAL };
+        let mut at_end: Option<Vec<f64>> = None;
+        let count = property.rows.len();
+        let mut on_the_way = vec![f64::NEG_INFINITY; count];
+        let pulled = self.pull(Grouped::new(rows, kinds.len()), kinds, |grouped, domain| {
+            let bounds = grouped.by_variant(domain, kinds.len());
+            at_end.get_or_insert_with(|| bounds[0].clone());
+            for bounds in &bounds {
+                lift(&mut on_the_way, bounds);
+            }
+        })?;
+        let variants: Vec<_> =
+            kinds.iter().copied().zip(pulled.by_variant(&self.input, kinds.len())).collect();
+        if self.method == Method::Linear {
+            lower.fill(f64::NEG_INFINITY);
+        } else {
+            lift(&mut lower, &on_the_way);
+        }
+        for (_, bounds) in &variants {
+            lift(&mut lower, bounds);
+        }
+        Ok(Bounds { lower, variants, at_end })
+    }
+
+    /// The trajectory graphs of the network's ODE blocks.
+    pub fn graphs(&self) -> impl Iterator<Item = &Graph<BoxVec, StepTrace>> {
+        self.elements.iter().filter_map(|element| match element {
+            Element::Ode { graph, .. } => Some(graph.as_ref()),
+            _ => None,
+        })
+    }
+
+    /// Vertices and edges of all graphs together.
+    pub fn graph_size(&self) -> (usize, usize) {
+        self.graphs().fold((0, 0), |(v, e), graph| (v + graph.vertex_count(), e + graph.edges.len()))
+    }
+}
+
+/// The region of an image classifier: all images within `eps` of `image`, pixels kept inside `pixels`.
+pub fn image_region(image: &[f64], eps: f64, pixels: Interval) -> BoxVec {
+    BoxVec::ball(image, eps, pixels)
+}

@@ -1,0 +1,353 @@
+//! Pulling rows of linear bounds backwards through solver steps and the trajectory graph.
+//!
+//! Inside an ODE block rows only carry the coordinates that are not identically zero anywhere in the
+//! graph, and pass through the dynamics only along neurons that are alive: a coefficient on something
+//! that is always zero never matters. On networks trained to be certified that is a small part.
+
+use gains_core::affine::{Matrix, multiply};
+use gains_core::arithmetic::analysis_error;
+use gains_core::interval::Centred;
+use gains_core::network::Layer;
+use gains_core::relaxation::Lines;
+use gains_core::{Arithmetic, BoxVec, LowerSlope, OdeBlock, Rows, Window, kernels};
+use gains_ode::{Action, Graph, Tableau};
+
+use crate::box_step::{LayerTrace, StageTrace, StepTrace};
+use crate::curls;
+use crate::limits::{Clock, Reason};
+
+/// Rows over the live coordinates of an ODE's state; the meaning is that of [`Rows`].
+#[derive(Clone, Debug, Default)]
+pub struct StateRows {
+    /// Number of rows.
+    pub count: usize,
+    /// Number of live coordinates.
+    pub length: usize,
+    /// Coefficients, row by row.
+    pub coefficients: Vec<f64>,
+    /// Constant terms.
+    pub constant: Vec<f64>,
+    /// Rounding already owed.
+    pub slack: Vec<f64>,
+}
+
+impl StateRows {
+    /// Rows that are identically zero.
+    pub fn zeros(count: usize, length: usize) -> Self {
+        Self {
+            count,
+            length,
+            coefficients: vec![0.0; count * length],
+            constant: vec![0.0; count],
+            slack: vec![0.0; count],
+        }
+    }
+
+    /// Coefficients of one row.
+    pub fn row(&self, row: usize) -> &[f64] {
+        &self.coefficients[row * self.length..][..self.length]
+    }
+
+    /// Coefficients of one row.
+    pub fn row_mut(&mut self, row: usize) -> &mut [f64] {
+        &mut self.coefficients[row * self.length..][..self.length]
+    }
+
+    fn absorb(&mut self, row: usize, constant: f64, owed: f64) {
+        let sum = self.constant[row] + constant;
+        let owed = owed + f64::EPSILON * (sum.abs() + constant.abs());
+        self.slack[row] = (self.slack[row] + owed) * (1.0 + 4.0 * f64::EPSILON);
+        self.constant[row] = sum;
+    }
+
+    fn stack(parts: &[Self]) -> Self {
+        let mut all = Self { length: parts.first().map_or(0, |p| p.length), ..Self::default() };
+        for part in parts {
+            all.count += part.count;
+            all.coefficients.extend_from_slice(&part.coefficients);
+            all.constant.extend_from_slice(&part.constant);
+            all.slack.extend_from_slice(&part.slack);
+        }
+        all
+    }
+
+    fn unstack(self, parts: usize) -> Vec<Self> {
+        let count = self.count / parts.max(1);
+        (0..parts)
+            .map(|part| {
+                let rows = part * count..(part + 1) * count;
+                Self {
+                    count,
+                    length: self.length,
+                    coefficients: self.coefficients[rows.start * self.length..rows.end * self.length]
+                        .to_vec(),
+                    constant: self.constant[rows.clone()].to_vec(),
+                    slack: self.slack[rows].to_vec(),
+                }
+            })
+            .collect()
+    }
+
+    fn bytes(&self) -> usize {
+        8 * (self.coefficients.len() + 2 * self.count)
+    }
+}
+
+/// Everything about an ODE block that pulling rows through it needs and that does not depend on the
+/// region: its affine layers as dense matrices.
+#[derive(Clone, Debug)]
+pub struct OdeMatrices(Vec<Option<Matrix>>);
+
+impl OdeMatrices {
+    /// Writes out the affine layers of the dynamics.
+    pub fn new(ode: &OdeBlock) -> Self {
+        Self(
+            ode.dynamics
+                .layers
+                .iter()
+                .map(|layer| match layer {
+                    Layer::Affine(map) => Some(map.to_matrix()),
+                    Layer::Activation(_) => None,
+                })
+                .collect(),
+        )
+    }
+}
+
+/// Pulls rows at an ODE's end time back to rows at its start.
+pub struct GraphPull<'a> {
+    /// The block.
+    pub ode: &'a OdeBlock,
+    /// Its matrices.
+    pub matrices: &'a OdeMatrices,
+    /// The trajectories.
+    pub graph: &'a Graph<BoxVec, StepTrace>,
+    /// Whose arithmetic is enclosed.
+    pub arithmetic: Arithmetic,
+    /// Time and memory.
+    pub clock: Clock<'a>,
+    live: Vec<u32>,
+    /// Position of a coordinate among the live ones.
+    position: Vec<u32>,
+}
+
+impl<'a> GraphPull<'a> {
+    /// Prepares to pull rows through a graph.
+    pub fn new(
+        ode: &'a OdeBlock,
+        matrices: &'a OdeMatrices,
+        graph: &'a Graph<BoxVec, StepTrace>,
+        arithmetic: Arithmetic,
+        clock: Clock<'a>,
+    ) -> Self {
+        let n = ode.dynamics.input.len();
+        let mut used = vec![false; n];
+        for vertex in &graph.vertices {
+            for (i, used) in used.iter_mut().enumerate() {
+                *used |= vertex.state.lower[i] != 0.0 || vertex.state.upper[i] != 0.0;
+            }
+            for stage in &vertex.trace.stages {
+                for &i in stage.slope_alive.iter() {
+                    used[i as usize] = true;
+                }
+            }
+        }
+        for (i, used) in used.iter_mut().enumerate() {
+            *used |= graph.end.lower[i] != 0.0 || graph.end.upper[i] != 0.0;
+        }
+        let live: Vec<u32> = (0..n as u32).filter(|&i| used[i as usize]).collect();
+        let mut position = vec![u32::MAX; n];
+        for (at, &i) in live.iter().enumerate() {
+            position[i as usize] = at as u32;
+        }
+        Self { ode, matrices, graph, arithmetic, clock, live, position }
+    }
+
+    fn domain(&self, state: &BoxVec) -> Centred {
+        let pick = |side: &[f64]| self.live.iter().map(|&i| side[i as usize]).collect();
+        BoxVec::new(pick(&state.lower), pick(&state.upper)).centres()
+    }
+
+    /// Pulls rows from the end to the start. The rows are split into as many equal groups as there are
+    /// `slopes`; each group uses its own lower slopes. Returns rows over the full state.
+    pub fn pull(&self, rows: &Rows, slopes: &[LowerSlope]) -> Result<Rows, Reason> {
+        let start = self.pull_live(self.restrict(rows), slopes)?;
+        let mut out = Rows::zeros(start.count, Window::full(self.ode.dynamics.input));
+        for row in 0..start.count {
+            for (&i, a) in self.live.iter().zip(start.row(row)) {
+                out.row_mut(row)[i as usize] = *a;
+            }
+        }
+        out.constant = start.constant;
+        out.slack = start.slack;
+        Ok(out)
+    }
+
+    fn restrict(&self, rows: &Rows) -> StateRows {
+        let mut end = StateRows::zeros(rows.count, self.live.len());
+        for row in 0..rows.count {
+            let full = rows.row(row);
+            for (to, &i) in end.row_mut(row).iter_mut().zip(&self.live) {
+                *to = full[i as usize];
+            }
+        }
+        end.constant.copy_from_slice(&rows.constant);
+        end.slack.copy_from_slice(&rows.slack);
+        end
+    }
+
+    /// Walks the vertices in reverse order. Every vertex keeps one block per outgoing edge; whoever enters
+    /// the vertex merges them over the box of its own edge, which is tighter than the vertex's.
+    fn pull_live(&self, end: StateRows, slopes: &[LowerSlope]) -> Result<StateRows, Reason> {
+        let graph = self.graph;
+        let end = [end];
+        let mut at: Vec<Vec<StateRows>> = vec![Vec::new(); graph.vertices.len()];
+        let mut waiting: Vec<usize> = graph.vertices.iter().map(|v| v.incoming.len()).collect();
+        let mut bytes = 0;
+        for (index, vertex) in graph.vertices.iter().enumerate().rev() {
+            self.clock.check(bytes)?;
+            let mut unchanged = Vec::new();
+            let mut stepped = Vec::new();
+            for edge in vertex.outgoing.iter().map(|&e| &graph.edges[e]) {
+                let blocks = edge.to.map_or(&end[..], |to| &at[to]);
+                let merged = curls::merge(blocks, &self.domain(&edge.state));
+                if edge.action == Action::Reject { &mut unchanged } else { &mut stepped }.push(merged);
+                if let Some(to) = edge.to {
+                    waiting[to] -= 1;
+                    if waiting[to] == 0 {
+                        bytes -= at[to].iter().map(StateRows::bytes).sum::<usize>();
+                        at[to] = Vec::new();
+                    }
+                }
+            }
+            if !stepped.is_empty() {
+                let parts = stepped.len();
+                let pulled = self.pull_step(StateRows::stack(&stepped), &vertex.trace, slopes, parts);
+                unchanged.extend(pulled.unstack(parts));
+            }
+            bytes += unchanged.iter().map(StateRows::bytes).sum::<usize>();
+            at[index] = unchanged;
+        }
+        Ok(curls::merge(&at[0], &self.domain(&graph.vertices[0].state)))
+    }
+
+    /// Pulls rows on the state after a step back to rows on the state before it.
+    ///
+    /// Writing `y = x + h Σ bᵢ kᵢ`, the coefficients on `kᵢ` go through the dynamics to the stage input
+    /// `x + h Σ aᵢⱼ kⱼ`, last stage first, so what `x` and all `kⱼ` have in common stays together. The
+    /// rounding of the stage sums (here and in the program) is charged to `|P|·(|x| + Σ|h aᵢⱼ||kⱼ|)`.
+    fn pull_step(
+        &self,
+        rows: StateRows,
+        trace: &StepTrace,
+        slopes: &[LowerSlope],
+        parts: usize,
+    ) -> StateRows {
+        let tableau = Tableau::of(self.ode.solver.method);
+        let (count, n, h) = (rows.count, rows.length, trace.step);
+        let mut out = rows;
+        let short = self.arithmetic.short_sum(tableau.len() + 1);
+        let magnitude = self.pick_live(&trace.output_magnitude);
+        for row in 0..count {
+            let owed = short * kernels::size(out.row(row), &magnitude);
+            out.absorb(row, 0.0, owed);
+        }
+        let mut on_slopes: Vec<Vec<f64>> = (0..trace.stages.len())
+            .map(|i| {
+                let factor = h * tableau.weights[i];
+                if factor == 0.0 {
+                    vec![0.0; count * n]
+                } else {
+                    out.coefficients.iter().map(|e| factor * e).collect()
+                }
+            })
+            .collect();
+        for (i, stage) in trace.stages.iter().enumerate().rev() {
+            let on_stage = std::mem::take(&mut on_slopes[i]);
+            let Some(pulled) = self.pull_dynamics(&on_stage, stage, &mut out, slopes, parts) else {
+                continue;
+            };
+            let magnitude = self.pick_live(&stage.input_magnitude);
+            for row in 0..count {
+                let owed = short * kernels::size(&pulled[row * n..(row + 1) * n], &magnitude);
+                out.absorb(row, 0.0, owed);
+            }
+            kernels::add_scaled(&mut out.coefficients, 1.0, &pulled);
+            for (j, &a) in tableau.stages[i].iter().enumerate().filter(|(_, a)| **a != 0.0) {
+                kernels::add_scaled(&mut on_slopes[j], h * a, &pulled);
+            }
+        }
+        out
+    }
+
+    fn pick_live(&self, values: &[f64]) -> Vec<f64> {
+        self.live.iter().map(|&i| values[i as usize]).collect()
+    }
+
+    /// Pulls coefficients on `g(t, s)` back to coefficients on `s`; constants and slack go to `book`.
+    /// `None` if nothing arrives.
+    fn pull_dynamics(
+        &self,
+        on_slope: &[f64],
+        stage: &StageTrace,
+        book: &mut StateRows,
+        slopes: &[LowerSlope],
+        parts: usize,
+    ) -> Option<Vec<f64>> {
+        let count = book.count;
+        let n = book.length;
+        if stage.slope_alive.is_empty() || on_slope.iter().all(|a| *a == 0.0) {
+            return None;
+        }
+        // Gather the coefficients on slopes that are not identically zero.
+        let at: Vec<usize> = stage.slope_alive.iter().map(|&i| self.position[i as usize] as usize).collect();
+        let mut current: Vec<f64> = Vec::with_capacity(count * at.len());
+        for row in 0..count {
+            let full = &on_slope[row * n..(row + 1) * n];
+            current.extend(at.iter().map(|&i| full[i]));
+        }
+        let mut width = at.len();
+        let mut scratch = Vec::new();
+        let per_group = count / (slopes.len() * parts);
+        for (index, layer) in self.ode.dynamics.layers.iter().enumerate().rev() {
+            match (layer, &stage.layers[index]) {
+                (Layer::Activation(_), LayerTrace::Activation { activation, bounds, .. }) => {
+                    let gamma = analysis_error(width);
+                    let lines: Vec<Lines> = slopes
+                        .iter()
+                        .map(|&slope| Lines::for_box(*activation, bounds, slope, self.arithmetic))
+                        .collect();
+                    for row in 0..count {
+                        let group = row / per_group % slopes.len();
+                        let coefficients = &mut current[row * width..(row + 1) * width];
+                        let (constant, owed) = kernels::relax_row(coefficients, &lines[group]);
+                        book.absorb(row, constant, gamma * owed);
+                    }
+                }
+                (Layer::Affine(map), LayerTrace::Affine { outputs, magnitude }) => {
+                    let Some(matrix) = &self.matrices.0[index] else { continue };
+                    let inputs: &[u32] = match index.checked_sub(1).map(|before| &stage.layers[before]) {
+                        Some(LayerTrace::Activation { alive, .. }) => alive,
+                        Some(LayerTrace::Affine { outputs, .. }) => outputs,
+                        None => &self.live,
+                    };
+                    let bias = map.bias(stage.time);
+                    let bias: Vec<f64> = outputs.iter().map(|&i| bias[i as usize]).collect();
+                    let gamma = self.arithmetic.dot(map.terms() + width);
+                    for row in 0..count {
+                        let a = &current[row * width..(row + 1) * width];
+                        let (constant, size) = kernels::dot_and_size(a, &bias, magnitude);
+                        book.absorb(row, constant, gamma * size);
+                    }
+                    matrix.gather(outputs, inputs, &mut scratch);
+                    let mut next = vec![0.0; count * inputs.len()];
+                    multiply(count, width, inputs.len(), &current, &scratch, &mut next);
+                    current = next;
+                    width = inputs.len();
+                }
+                _ => unreachable!("a trace follows the layers it was made from"),
+            }
+        }
+        Some(current)
+    }
+}

@@ -1,0 +1,21 @@
+//! The verifiers of `gains`: boxes and linear bounds through the trajectory graph, and the attacks that
+//! show what cannot be verified.
+//!
+//! Data flows one way: a network and a region of inputs go into [`analysis`], which encloses every layer;
+//! [`backward`] pulls the rows of a property back through all of it; [`verifier`] turns bounds into
+//! verdicts.
+
+pub mod analysis;
+pub mod attack;
+pub mod backward;
+pub mod box_step;
+pub mod curls;
+pub mod limits;
+pub mod property;
+pub mod verifier;
+
+pub use analysis::{Analysis, Method};
+pub use attack::{Attack, AttackLoss};
+pub use limits::{Budget, Reason};
+pub use property::Property;
+pub use verifier::{Report, Verdict, Verifier};

@@ -1,0 +1,139 @@
+//! How long and how large an analysis may become, and why it gave up.
+
+use std::time::{Duration, Instant};
+
+use gains_ode::Halt;
+use thiserror::Error;
+
+/// Why there is no verdict.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum Reason {
+    /// The analysis finished; its bound does not prove the property.
+    #[error("bounds too loose: the smallest certified margin is {margin:.6}")]
+    Loose {
+        /// The smallest certified lower bound.
+        margin: f64,
+    },
+    /// Intervals grew beyond what floating point can hold.
+    #[error("intervals overflow at time {time:.4}")]
+    Overflow {
+        /// Where in the ODE, or 0 in other layers.
+        time: f64,
+    },
+    /// Too many solver states are reachable.
+    #[error("more than {limit} reachable solver states")]
+    TooManyVertices {
+        /// The limit.
+        limit: usize,
+    },
+    /// Out of time.
+    #[error("time limit of {seconds} s reached")]
+    TimeLimit {
+        /// The limit.
+        seconds: f64,
+    },
+    /// Out of memory.
+    #[error("memory limit of {megabytes} MB reached")]
+    MemoryLimit {
+        /// The limit.
+        megabytes: usize,
+    },
+    /// Interrupted by the user.
+    #[error("interrupted")]
+    Interrupted,
+    /// The solver's step sizes are not on a grid.
+    #[error("the network uses a continuous adaptive solver, whose trajectories do not form a finite graph")]
+    NotControlled,
+    /// The method has no error estimate for its controller.
+    #[error("the solver's method has no error estimate, which its controller needs")]
+    NoErrorEstimate,
+    /// The concrete solver failed on the sample itself.
+    #[error("the concrete solver fails: {0}")]
+    Concrete(String),
+}
+
+impl Reason {
+    /// A word for tables and files.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Loose { .. } => "loose",
+            Self::Overflow { .. } => "overflow",
+            Self::TooManyVertices { .. } => "vertices",
+            Self::TimeLimit { .. } => "time",
+            Self::MemoryLimit { .. } => "memory",
+            Self::Interrupted => "interrupted",
+            Self::NotControlled => "not-controlled",
+            Self::NoErrorEstimate => "no-error-estimate",
+            Self::Concrete(_) => "concrete",
+        }
+    }
+}
+
+impl From<Halt<Self>> for Reason {
+    fn from(halt: Halt<Self>) -> Self {
+        match halt {
+            Halt::Carrier(reason) => reason,
+            Halt::TooManyVertices { limit } => Self::TooManyVertices { limit },
+            Halt::Stopped => Self::Interrupted,
+            Halt::NotControlled => Self::NotControlled,
+            Halt::NoErrorEstimate => Self::NoErrorEstimate,
+        }
+    }
+}
+
+/// What one sample may cost.
+#[derive(Clone, Copy)]
+pub struct Budget<'a> {
+    /// Wall-clock limit.
+    pub timeout: Option<Duration>,
+    /// Most vertices of a trajectory graph.
+    pub vertices: usize,
+    /// Most memory for graphs and rows, in bytes.
+    pub memory: usize,
+    /// Asked now and then; `true` abandons the sample.
+    pub interrupted: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl Default for Budget<'_> {
+    fn default() -> Self {
+        Self { timeout: None, vertices: 20_000, memory: 4 << 30, interrupted: &|| false }
+    }
+}
+
+/// A budget being spent.
+#[derive(Clone, Copy)]
+pub struct Clock<'a> {
+    budget: Budget<'a>,
+    started: Instant,
+}
+
+impl<'a> Clock<'a> {
+    /// Starts the clock.
+    pub fn start(budget: Budget<'a>) -> Self {
+        Self { budget, started: Instant::now() }
+    }
+
+    /// Time spent so far.
+    pub fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// The budget.
+    pub fn budget(&self) -> &Budget<'a> {
+        &self.budget
+    }
+
+    /// Fails when time is up, `bytes` are too many, or the user has interrupted.
+    pub fn check(&self, bytes: usize) -> Result<(), Reason> {
+        if (self.budget.interrupted)() {
+            return Err(Reason::Interrupted);
+        }
+        if bytes > self.budget.memory {
+            return Err(Reason::MemoryLimit { megabytes: self.budget.memory >> 20 });
+        }
+        match self.budget.timeout {
+            Some(limit) if self.elapsed() >= limit => Err(Reason::TimeLimit { seconds: limit.as_secs_f64() }),
+            _ => Ok(()),
+        }
+    }
+}
