@@ -1,6 +1,7 @@
 //! Intervals and boxes: the sets everything is enclosed in.
 
 use crate::arithmetic::{Arithmetic, down, up};
+use crate::kernels;
 
 /// A closed interval of reals.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -127,13 +128,7 @@ impl BoxVec {
     /// Centres and radii; the true radius exceeds the stored one by at most two roundings, which
     /// [`Arithmetic::dot`] has in store.
     pub fn centres(&self) -> Centred {
-        let mut centre = Vec::with_capacity(self.len());
-        let mut radius = Vec::with_capacity(self.len());
-        for (&l, &u) in self.lower.iter().zip(&self.upper) {
-            let c = 0.5 * l + 0.5 * u;
-            centre.push(c);
-            radius.push((u - c).max(c - l));
-        }
+        let (centre, radius) = kernels::centre_and_radius(&self.lower, &self.upper);
         Centred { centre, radius }
     }
 }
@@ -164,12 +159,7 @@ pub fn combine(
     for &(coefficient, term) in terms.iter().filter(|(c, _)| *c != 0.0) {
         let (low, high) =
             if coefficient > 0.0 { (&term.lower, &term.upper) } else { (&term.upper, &term.lower) };
-        let size = coefficient.abs();
-        for i in 0..length {
-            sum.lower[i] += coefficient * low[i];
-            sum.upper[i] += coefficient * high[i];
-            magnitude[i] += size * low[i].abs().max(high[i].abs());
-        }
+        kernels::add_scaled_box((&mut sum.lower, &mut sum.upper, &mut magnitude), coefficient, low, high);
     }
     let error = arithmetic.short_sum(terms.len() + 1);
     let tiny = arithmetic.underflow();

@@ -1,9 +1,47 @@
-//! Small vectorised loops shared by everything that handles rows.
+//! Small vectorised loops shared by everything that handles rows and boxes.
 //!
 //! Floating-point sums are only vectorised by the compiler when the lanes are written out, so they are.
 //! Any summation order is covered by the rounding model.
 
 use crate::relaxation::Lines;
+
+/// Defines a function that is compiled three times, for AVX-512, for AVX2 and for the baseline, and picks
+/// the widest the processor has when it is called.
+macro_rules! vectorised {
+    ($(#[$meta:meta])* $vis:vis fn $name:ident $(<const $g:ident: usize>)?
+     ($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty $body:block) => {
+        $(#[$meta])*
+        $vis fn $name $(<const $g: usize>)? ($($arg: $ty),*) -> $ret {
+            #[inline(always)]
+            fn body $(<const $g: usize>)? ($($arg: $ty),*) -> $ret $body
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw")]
+                fn widest $(<const $g: usize>)? ($($arg: $ty),*) -> $ret {
+                    body $(::<$g>)? ($($arg),*)
+                }
+                #[target_feature(enable = "avx2")]
+                fn wide $(<const $g: usize>)? ($($arg: $ty),*) -> $ret {
+                    body $(::<$g>)? ($($arg),*)
+                }
+                if is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512vl")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx512bw")
+                {
+                    // SAFETY: the processor has just been asked for every feature the function enables.
+                    return unsafe { widest $(::<$g>)? ($($arg),*) };
+                }
+                if is_x86_feature_detected!("avx2") {
+                    // SAFETY: as above.
+                    return unsafe { wide $(::<$g>)? ($($arg),*) };
+                }
+            }
+            body $(::<$g>)? ($($arg),*)
+        }
+    };
+}
+pub(crate) use vectorised;
 
 const LANES: usize = 8;
 
@@ -25,113 +63,154 @@ macro_rules! sums {
     }};
 }
 
-/// `(Σ a·centre, Σ |a|·radius, Σ |a|·|centre|)`: value, spread and size of a row over a centred box.
-#[inline(always)]
-pub fn row_over_box(a: &[f64], centre: &[f64], radius: &[f64]) -> (f64, f64, f64) {
-    let n = a.len();
-    let (centre, radius) = (&centre[..n], &radius[..n]);
-    pulp::Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            sums!(
-                n,
-                i,
-                [
-                    value += a[i] * centre[i],
-                    spread += a[i].abs() * radius[i],
-                    size += a[i].abs() * centre[i].abs(),
-                ]
-            )
-        },
-    )
+vectorised! {
+    /// `(Σ a·centre, Σ |a|·radius, Σ |a|·|centre|)`: value, spread and size of a row over a centred box.
+    pub fn row_over_box(a: &[f64], centre: &[f64], radius: &[f64]) -> (f64, f64, f64) {
+        let n = a.len();
+        let (centre, radius) = (&centre[..n], &radius[..n]);
+        sums!(n, i, [
+            value += a[i] * centre[i],
+            spread += a[i].abs() * radius[i],
+            size += a[i].abs() * centre[i].abs(),
+        ])
+    }
 }
 
-/// The same for the difference `a − b` of two rows.
-#[inline(always)]
-pub fn difference_over_box(a: &[f64], b: &[f64], centre: &[f64], radius: &[f64]) -> (f64, f64, f64) {
-    let n = a.len();
-    let (b, centre, radius) = (&b[..n], &centre[..n], &radius[..n]);
-    pulp::Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            sums!(
-                n,
-                i,
-                [
-                    value += (a[i] - b[i]) * centre[i],
-                    spread += (a[i] - b[i]).abs() * radius[i],
-                    size += (a[i] - b[i]).abs() * centre[i].abs(),
-                ]
-            )
-        },
-    )
+vectorised! {
+    /// The same for the difference `a − b` of two rows.
+    pub fn difference_over_box(a: &[f64], b: &[f64], centre: &[f64], radius: &[f64]) -> (f64, f64, f64) {
+        let n = a.len();
+        let (b, centre, radius) = (&b[..n], &centre[..n], &radius[..n]);
+        sums!(n, i, [
+            value += (a[i] - b[i]) * centre[i],
+            spread += (a[i] - b[i]).abs() * radius[i],
+            size += (a[i] - b[i]).abs() * centre[i].abs(),
+        ])
+    }
 }
 
-/// `(Σ a·b, Σ |a|·v)`.
-#[inline(always)]
-pub fn dot_and_size(a: &[f64], b: &[f64], v: &[f64]) -> (f64, f64) {
-    let n = a.len();
-    let (b, v) = (&b[..n], &v[..n]);
-    pulp::Arch::new().dispatch(
-        #[inline(always)]
-        || sums!(n, i, [dot += a[i] * b[i], size += a[i].abs() * v[i]]),
-    )
+vectorised! {
+    /// `(Σ a·b, Σ |a|·v)`.
+    pub fn dot_and_size(a: &[f64], b: &[f64], v: &[f64]) -> (f64, f64) {
+        let n = a.len();
+        let (b, v) = (&b[..n], &v[..n]);
+        sums!(n, i, [dot += a[i] * b[i], size += a[i].abs() * v[i]])
+    }
 }
 
-/// `Σ |a|·v`.
-#[inline(always)]
-pub fn size(a: &[f64], v: &[f64]) -> f64 {
-    let n = a.len();
-    let v = &v[..n];
-    pulp::Arch::new().dispatch(
-        #[inline(always)]
-        || sums!(n, i, [size += a[i].abs() * v[i]]).0,
-    )
+vectorised! {
+    /// `Σ |a|·v`.
+    pub fn size(a: &[f64], v: &[f64]) -> f64 {
+        let n = a.len();
+        let v = &v[..n];
+        sums!(n, i, [size += a[i].abs() * v[i]]).0
+    }
 }
 
-/// `y += factor·x`.
-#[inline(always)]
-pub fn add_scaled(y: &mut [f64], factor: f64, x: &[f64]) {
-    pulp::Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            for (y, x) in y.iter_mut().zip(x) {
-                *y += factor * x;
+vectorised! {
+    /// `y += factor·x`.
+    pub fn add_scaled(y: &mut [f64], factor: f64, x: &[f64]) -> () {
+        for (y, x) in y.iter_mut().zip(x) {
+            *y += factor * x;
+        }
+    }
+}
+
+vectorised! {
+    /// Replaces each coefficient by itself times the slope of its side; returns the sum of the intercepts
+    /// taken and what rounding may be proportional to. See [`crate::Rows::relax`].
+    pub fn relax_row(a: &mut [f64], lines: &Lines) -> (f64, f64) {
+        let n = a.len();
+        let (lower_slope, upper_slope) = (&lines.lower_slope[..n], &lines.upper_slope[..n]);
+        let (lower_at, upper_at) = (&lines.lower_intercept[..n], &lines.upper_intercept[..n]);
+        let magnitude = &lines.magnitude[..n];
+        let mut constant = [0.0_f64; LANES];
+        let mut owed = [0.0_f64; LANES];
+        let mut one = |i: usize, lane: usize| {
+            // One of the two parts is zero, so these are the slope and intercept of the right side.
+            let (positive, negative) = (a[i].max(0.0), a[i].min(0.0));
+            let offset = positive * lower_at[i] + negative * upper_at[i];
+            a[i] = positive * lower_slope[i] + negative * upper_slope[i];
+            constant[lane] += offset;
+            owed[lane] += offset.abs() + a[i].abs() * magnitude[i];
+        };
+        for block in 0..n / LANES {
+            for lane in 0..LANES {
+                one(block * LANES + lane, lane);
             }
-        },
-    );
+        }
+        for i in n / LANES * LANES..n {
+            one(i, i % LANES);
+        }
+        (constant.iter().sum(), owed.iter().sum())
+    }
 }
 
-/// Replaces each coefficient by itself times the slope of its side; returns the sum of the intercepts
-/// taken and a bound of what rounding may be proportional to. See [`crate::Rows::relax`].
-#[inline(always)]
-pub fn relax_row(a: &mut [f64], lines: &Lines) -> (f64, f64) {
-    let n = a.len();
-    let (lower_slope, upper_slope) = (&lines.lower_slope[..n], &lines.upper_slope[..n]);
-    let (lower_at, upper_at) = (&lines.lower_intercept[..n], &lines.upper_intercept[..n]);
-    let magnitude = &lines.magnitude[..n];
-    pulp::Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            let mut constant = [0.0_f64; LANES];
-            let mut owed = [0.0_f64; LANES];
-            let mut one = |i: usize, lane: usize| {
-                // One of the two parts is zero, so these are the slope and intercept of the right side.
-                let (positive, negative) = (a[i].max(0.0), a[i].min(0.0));
-                let offset = positive * lower_at[i] + negative * upper_at[i];
-                a[i] = positive * lower_slope[i] + negative * upper_slope[i];
-                constant[lane] += offset;
-                owed[lane] += offset.abs() + a[i].abs() * magnitude[i];
-            };
-            for block in 0..n / LANES {
-                for lane in 0..LANES {
-                    one(block * LANES + lane, lane);
-                }
-            }
-            for i in n / LANES * LANES..n {
-                one(i, i % LANES);
-            }
-            (constant.iter().sum(), owed.iter().sum())
-        },
-    )
+vectorised! {
+    /// Centres and radii of a box.
+    pub fn centre_and_radius(lower: &[f64], upper: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let n = lower.len();
+        let upper = &upper[..n];
+        let (mut centre, mut radius) = (vec![0.0; n], vec![0.0; n]);
+        for i in 0..n {
+            let c = 0.5 * lower[i] + 0.5 * upper[i];
+            centre[i] = c;
+            radius[i] = (upper[i] - c).max(c - lower[i]);
+        }
+        (centre, radius)
+    }
+}
+
+vectorised! {
+    /// Adds `coefficient·[low, high]` to sums of lower ends, upper ends and magnitudes; `low` and `high`
+    /// are the ends in the order the sign of the coefficient asks for.
+    pub fn add_scaled_box(
+        sum: (&mut [f64], &mut [f64], &mut [f64]),
+        coefficient: f64,
+        low: &[f64],
+        high: &[f64],
+    ) -> () {
+        let (lower, upper, magnitude) = sum;
+        let n = lower.len();
+        let (upper, magnitude, low, high) = (&mut upper[..n], &mut magnitude[..n], &low[..n], &high[..n]);
+        let size = coefficient.abs();
+        for i in 0..n {
+            lower[i] += coefficient * low[i];
+            upper[i] += coefficient * high[i];
+            magnitude[i] += size * low[i].abs().max(high[i].abs());
+        }
+    }
+}
+
+vectorised! {
+    /// `radius + gamma·(|centre| + radius)`.
+    pub fn inflate(centre: &[f64], radius: &[f64], gamma: f64) -> Vec<f64> {
+        let mut inflated = radius.to_vec();
+        for (r, c) in inflated.iter_mut().zip(centre) {
+            *r += gamma * (c.abs() + *r);
+        }
+        inflated
+    }
+}
+
+vectorised! {
+    /// Turns `W c` and an inflated `|W| r` into the lower and upper ends of `W x + b`, in place.
+    pub fn ends(
+        centre: &mut [f64],
+        radius: &mut [f64],
+        bias: &[f64],
+        bias_magnitude: &[f64],
+        gamma: f64,
+        tiny: f64,
+    ) -> () {
+        let n = centre.len();
+        let (radius, bias, bias_magnitude) = (&mut radius[..n], &bias[..n], &bias_magnitude[..n]);
+        for i in 0..n {
+            let c = centre[i] + bias[i];
+            let r = radius[i] + gamma * bias_magnitude[i] + tiny;
+            let r = r + f64::EPSILON * (c.abs() + r);
+            centre[i] = c - r;
+            radius[i] = c + r;
+        }
+    }
 }

@@ -43,14 +43,12 @@ impl Rows {
         Self { count, window, coefficients, constant: vec![0.0; count], slack: vec![0.0; count] }
     }
 
-    /// `+x` and `−x` for every channel of one pixel, `copies` times over: the rows whose lower bounds are
-    /// the bounds of that pixel.
-    pub fn pixel(window: Window, copies: usize) -> Self {
-        let channels = window.len();
-        let mut rows = Self::zeros(2 * channels * copies, window);
-        for row in 0..rows.count {
-            let sign = if row / channels % 2 == 0 { 1.0 } else { -1.0 };
-            rows.row_mut(row)[row % channels] = sign;
+    /// `+x`, then `−x`, for the given channels of one pixel: the rows whose lower bounds are its bounds.
+    pub fn pixel(window: Window, channels: &[usize]) -> Self {
+        let mut rows = Self::zeros(2 * channels.len(), window);
+        for (row, &channel) in channels.iter().enumerate() {
+            rows.row_mut(row)[channel] = 1.0;
+            rows.row_mut(channels.len() + row)[channel] = -1.0;
         }
         rows
     }

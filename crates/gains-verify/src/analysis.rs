@@ -204,7 +204,7 @@ impl<'a> Analysis<'a> {
         for (block, matrices) in prepared.network.blocks.iter().zip(&prepared.matrices) {
             match (block, matrices) {
                 (Block::Ode(ode), Some(matrices)) => {
-                    analysis.refine(mixing)?;
+                    analysis.refine(mixing, false)?;
                     analysis.push_ode(ode, matrices)?;
                     mixing += 2;
                 }
@@ -216,7 +216,7 @@ impl<'a> Analysis<'a> {
                                 mixing += usize::from(matches!(map, AffineMap::Conv(_) | AffineMap::Pool(_)));
                             }
                             Layer::Activation(activation) => {
-                                analysis.refine(mixing)?;
+                                analysis.refine(mixing, *activation == Activation::Relu)?;
                                 analysis.push_activation(*activation);
                                 mixing += 1;
                             }
@@ -279,7 +279,7 @@ impl<'a> Analysis<'a> {
 
     /// Tightens the box in front of a non-linear layer by pulling the identity back to the input, if it
     /// follows an affine map and enough lies in between for that to help.
-    fn refine(&mut self, mixing: usize) -> Result<(), Reason> {
+    fn refine(&mut self, mixing: usize, before_relu: bool) -> Result<(), Reason> {
         let map = match self.elements.last() {
             Some(Element::Affine { map, .. }) if self.method != Method::Box && mixing >= 2 => *map,
             _ => return Ok(()),
@@ -293,13 +293,19 @@ impl<'a> Analysis<'a> {
         for position in 0..shape.positions() {
             self.clock.check(0)?;
             let window = Window::pixel(shape, position / shape.width, position % shape.width);
-            let pulled =
-                self.pull(Grouped::new(Rows::pixel(window, 1), variants.len()), variants, |_, _| {})?;
+            let first = position * shape.channels;
+            // A ReLU that intervals already show to be dead needs no better bounds.
+            let channels: Vec<usize> = (0..shape.channels)
+                .filter(|channel| !(before_relu && self.output.upper[first + channel] <= 0.0))
+                .collect();
+            let rows = Grouped::new(Rows::pixel(window, &channels), variants.len());
+            let pulled = self.pull(rows, variants, |_, _| {})?;
             for bounds in pulled.by_variant(&self.input, variants.len()) {
-                for channel in 0..shape.channels {
-                    let at = position * shape.channels + channel;
-                    self.output.lower[at] = self.output.lower[at].max(bounds[channel]);
-                    self.output.upper[at] = self.output.upper[at].min(-bounds[shape.channels + channel]);
+                let (low, high) = bounds.split_at(channels.len());
+                for ((channel, low), high) in channels.iter().zip(low).zip(high) {
+                    let at = first + channel;
+                    self.output.lower[at] = self.output.lower[at].max(*low);
+                    self.output.upper[at] = self.output.upper[at].min(-high);
                 }
             }
         }

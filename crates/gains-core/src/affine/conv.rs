@@ -1,6 +1,7 @@
 //! Convolutions; a linear layer is a convolution of a 1×1 image.
 
 use super::{Lanes, multiply};
+use crate::kernels::vectorised;
 use crate::rows::Rows;
 use crate::shape::{Shape, Window};
 
@@ -34,22 +35,23 @@ impl ConvGeometry {
     }
 
     /// For one input pixel: every (tap, output position) it feeds.
-    fn targets(&self, row: usize, column: usize, output: Shape, into: &mut Vec<(usize, usize)>) {
+    fn targets(&self, row: usize, column: usize, output: Shape) -> Vec<(usize, usize)> {
         let hit = |at: usize, tap: usize, stride: usize, padding: usize, dilation: usize, size| {
             let offset = (at + padding).checked_sub(tap * dilation)?;
             (offset % stride == 0 && offset / stride < size).then_some(offset / stride)
         };
-        into.clear();
+        let mut targets = Vec::new();
         for ky in 0..self.kernel.0 {
             let y = hit(row, ky, self.stride.0, self.padding.0, self.dilation.0, output.height);
             let Some(y) = y else { continue };
             for kx in 0..self.kernel.1 {
                 let x = hit(column, kx, self.stride.1, self.padding.1, self.dilation.1, output.width);
                 if let Some(x) = x {
-                    into.push((ky * self.kernel.1 + kx, y * output.width + x));
+                    targets.push((ky * self.kernel.1 + kx, y * output.width + x));
                 }
             }
         }
+        targets
     }
 }
 
@@ -74,6 +76,8 @@ pub struct Conv2d {
     backward: Vec<f64>,
     bias: Vec<f64>,
     time: Option<TimePlane>,
+    /// For every input pixel: the (tap, output position) pairs it feeds.
+    targets: Vec<Vec<(usize, usize)>>,
 }
 
 impl Conv2d {
@@ -109,17 +113,19 @@ impl Conv2d {
                 }
             }
         }
-        let mut conv = Self { input, output, geometry, forward, backward, bias: bias.to_vec(), time: None };
+        let targets = (0..input.positions())
+            .map(|pixel| geometry.targets(pixel / input.width, pixel % input.width, output))
+            .collect();
+        let bias = bias.to_vec();
+        let mut conv = Self { input, output, geometry, forward, backward, bias, time: None, targets };
         if time {
             let mut plane = TimePlane { value: vec![0.0; output.len()], magnitude: vec![0.0; output.len()] };
-            conv.for_each_pixel(|_, targets| {
-                for &(k, position) in targets {
-                    for co in 0..outputs {
-                        plane.value[position * outputs + co] += tap(co, 0, k);
-                        plane.magnitude[position * outputs + co] += tap(co, 0, k).abs();
-                    }
+            for &(k, position) in conv.targets.iter().flatten() {
+                for co in 0..outputs {
+                    plane.value[position * outputs + co] += tap(co, 0, k);
+                    plane.magnitude[position * outputs + co] += tap(co, 0, k).abs();
                 }
-            });
+            }
             conv.time = Some(plane);
         }
         Some(conv)
@@ -185,102 +191,32 @@ impl Conv2d {
         all
     }
 
-    fn for_each_pixel(&self, mut visit: impl FnMut(usize, &[(usize, usize)])) {
-        let mut targets = Vec::with_capacity(self.geometry.kernel.0 * self.geometry.kernel.1);
-        for row in 0..self.input.height {
-            for column in 0..self.input.width {
-                self.geometry.targets(row, column, self.output, &mut targets);
-                visit(row * self.input.width + column, &targets);
-            }
-        }
-    }
-
     pub(super) fn linear(&self, x: &[f64]) -> Vec<f64> {
-        let mut y = vec![0.0; self.output.len()];
-        let (inputs, outputs) = (self.input.channels, self.output.channels);
-        pulp::Arch::new().dispatch(|| {
-            self.for_each_pixel(|pixel, targets| {
-                for ci in 0..inputs {
-                    let value = x[pixel * inputs + ci];
-                    if value == 0.0 {
-                        continue;
-                    }
-                    for &(k, position) in targets {
-                        let w = &self.forward[(k * inputs + ci) * outputs..][..outputs];
-                        let y = &mut y[position * outputs..][..outputs];
-                        for co in 0..outputs {
-                            y[co] += w[co] * value;
-                        }
-                    }
-                }
-            });
-        });
+        let [y] = scatter(self, [x], [false]);
         y
     }
 
     pub(super) fn absolute(&self, m: &[f64]) -> Vec<f64> {
-        self.lanes(&vec![0.0; m.len()], m, None).radius
+        let [v] = scatter(self, [m], [true]);
+        v
     }
 
-    /// Scatters centres, radii and magnitudes; entries that are exactly zero are skipped, which after a
-    /// ReLU is most of them.
     pub(super) fn lanes(&self, centre: &[f64], radius: &[f64], magnitude: Option<&[f64]>) -> Lanes {
-        let size = self.output.len();
-        let mut lanes = Lanes {
-            centre: vec![0.0; size],
-            radius: vec![0.0; size],
-            magnitude: if magnitude.is_some() { vec![0.0; size] } else { Vec::new() },
-        };
-        let (inputs, outputs) = (self.input.channels, self.output.channels);
-        pulp::Arch::new().dispatch(|| {
-            self.for_each_pixel(|pixel, targets| {
-                for ci in 0..inputs {
-                    let at = pixel * inputs + ci;
-                    let (c, r) = (centre[at], radius[at]);
-                    let m = magnitude.map_or(0.0, |m| m[at]);
-                    if c == 0.0 && r == 0.0 && m == 0.0 {
-                        continue;
-                    }
-                    for &(k, position) in targets {
-                        let w = &self.forward[(k * inputs + ci) * outputs..][..outputs];
-                        let to = position * outputs..(position + 1) * outputs;
-                        let centres = &mut lanes.centre[to.clone()];
-                        let radii = &mut lanes.radius[to.clone()];
-                        for co in 0..outputs {
-                            centres[co] += w[co] * c;
-                            radii[co] += w[co].abs() * r;
-                        }
-                        if magnitude.is_some() {
-                            let magnitudes = &mut lanes.magnitude[to];
-                            for co in 0..outputs {
-                                magnitudes[co] += w[co].abs() * m;
-                            }
-                        }
-                    }
-                }
-            });
-        });
-        lanes
+        match magnitude {
+            None => {
+                let [centre, radius] = scatter(self, [centre, radius], [false, true]);
+                Lanes { centre, radius, magnitude: Vec::new() }
+            }
+            Some(m) => {
+                let [centre, radius, magnitude] = scatter(self, [centre, radius, m], [false, true, true]);
+                Lanes { centre, radius, magnitude }
+            }
+        }
     }
 
     pub(super) fn transposed(&self, gradient: &[f64]) -> Vec<f64> {
         let mut pulled = vec![0.0; self.input.len()];
-        let (inputs, outputs) = (self.input.channels, self.output.channels);
-        pulp::Arch::new().dispatch(|| {
-            self.for_each_pixel(|pixel, targets| {
-                for &(k, position) in targets {
-                    let g = &gradient[position * outputs..][..outputs];
-                    let out = &mut pulled[pixel * inputs..][..inputs];
-                    for (co, &g) in g.iter().enumerate().filter(|(_, g)| **g != 0.0) {
-                        let taps = self.geometry.kernel.0 * self.geometry.kernel.1;
-                        let w = &self.backward[(co * taps + k) * inputs..][..inputs];
-                        for ci in 0..inputs {
-                            out[ci] += w[ci] * g;
-                        }
-                    }
-                }
-            });
-        });
+        gather(self, gradient, &mut pulled);
         pulled
     }
 
@@ -363,15 +299,111 @@ impl Conv2d {
             if row >= self.input.height {
                 continue;
             }
-            for kx in 0..g.kernel.1 {
-                let column = (x * g.stride.1 + kx * g.dilation.1).wrapping_sub(g.padding.1);
-                if column >= self.input.width {
-                    continue;
-                }
+            let mut add = |kx: usize, count: usize| {
+                let column = x * g.stride.1 + kx * g.dilation.1 - g.padding.1;
                 let to = ((row - field.top) * field.width + column - field.left) * inputs;
-                let from = &taps[(ky * g.kernel.1 + kx) * inputs..][..inputs];
-                for (t, f) in target[to..to + inputs].iter_mut().zip(from) {
+                let from = &taps[(ky * g.kernel.1 + kx) * inputs..][..count * inputs];
+                for (t, f) in target[to..to + count * inputs].iter_mut().zip(from) {
                     *t += f;
+                }
+            };
+            // Taps that fall on the image are consecutive; without dilation so are their pixels.
+            let inside = |kx: &usize| {
+                (x * g.stride.1 + kx * g.dilation.1).wrapping_sub(g.padding.1) < self.input.width
+            };
+            let Some(first) = (0..g.kernel.1).find(inside) else { continue };
+            let count = (first..g.kernel.1).take_while(inside).count();
+            if g.dilation.1 == 1 {
+                add(first, count);
+            } else {
+                (first..first + count).for_each(|kx| add(kx, 1));
+            }
+        }
+    }
+}
+
+vectorised! {
+    /// `W x` or, where `absolute`, `|W| x`, for several vectors in one sweep over the weights.
+    ///
+    /// Pixels are scattered to the outputs they feed; entries that are exactly zero in every lane are
+    /// skipped, which after a ReLU is most of them. Outputs are handled in blocks that stay in registers
+    /// while the channels of a pixel are summed up.
+    fn scatter<const N: usize>(conv: &Conv2d, x: [&[f64]; N], absolute: [bool; N]) -> [Vec<f64>; N] {
+        let mut y = [(); N].map(|()| vec![0.0; conv.output.len()]);
+        let (inputs, outputs) = (conv.input.channels, conv.output.channels);
+        let masks = absolute.map(|a| if a { u64::MAX >> 1 } else { u64::MAX });
+        let mut active: Vec<(usize, [f64; N])> = Vec::with_capacity(inputs);
+        for (pixel, targets) in conv.targets.iter().enumerate() {
+            active.clear();
+            for ci in 0..inputs {
+                let mut values = [0.0; N];
+                for lane in 0..N {
+                    values[lane] = x[lane][pixel * inputs + ci];
+                }
+                if values != [0.0; N] {
+                    active.push((ci, values));
+                }
+            }
+            for &(k, position) in targets {
+                let weights = &conv.forward[k * inputs * outputs..][..inputs * outputs];
+                let mut first = 0;
+                while first < outputs {
+                    let at = position * outputs + first;
+                    let block = (weights, outputs, first);
+                    first += match outputs - first {
+                        16.. => accumulate::<16, N>(&mut y, at, block, &active, masks),
+                        8.. => accumulate::<8, N>(&mut y, at, block, &active, masks),
+                        _ => accumulate::<1, N>(&mut y, at, block, &active, masks),
+                    };
+                }
+            }
+        }
+        y
+    }
+}
+
+/// Adds the contributions of one pixel to `B` consecutive outputs of every lane; returns `B`. A mask that
+/// clears the sign bit turns a weight into its absolute value.
+#[inline(always)]
+fn accumulate<const B: usize, const N: usize>(
+    y: &mut [Vec<f64>; N],
+    at: usize,
+    (weights, outputs, first): (&[f64], usize, usize),
+    active: &[(usize, [f64; N])],
+    masks: [u64; N],
+) -> usize {
+    let mut sums = [[0.0_f64; B]; N];
+    for (ci, values) in active {
+        let w = &weights[ci * outputs + first..][..B];
+        for lane in 0..N {
+            for b in 0..B {
+                sums[lane][b] += f64::from_bits(w[b].to_bits() & masks[lane]) * values[lane];
+            }
+        }
+    }
+    for lane in 0..N {
+        for (to, sum) in y[lane][at..at + B].iter_mut().zip(&sums[lane]) {
+            *to += sum;
+        }
+    }
+    B
+}
+
+vectorised! {
+    /// `pulled += Wᵀ gradient`, skipping zero gradients.
+    fn gather(conv: &Conv2d, gradient: &[f64], pulled: &mut [f64]) -> () {
+        let (inputs, outputs) = (conv.input.channels, conv.output.channels);
+        let taps = conv.geometry.kernel.0 * conv.geometry.kernel.1;
+        for (targets, out) in conv.targets.iter().zip(pulled.chunks_exact_mut(inputs)) {
+            for &(k, position) in targets {
+                for (co, &g) in gradient[position * outputs..][..outputs].iter().enumerate() {
+                    if g == 0.0 {
+                        continue;
+                    }
+                    let w = &conv.backward[(co * taps + k) * inputs..][..inputs];
+                    for (out, w) in out.iter_mut().zip(w) {
+                        *out += w * g;
+                    }
                 }
             }
         }

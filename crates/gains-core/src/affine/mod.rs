@@ -18,6 +18,7 @@ pub use scale::ChannelScale;
 
 use crate::arithmetic::Arithmetic;
 use crate::interval::{BoxVec, Centred};
+use crate::kernels;
 use crate::rows::Rows;
 use crate::shape::Shape;
 
@@ -137,24 +138,16 @@ impl AffineMap {
     ) -> (BoxVec, Vec<f64>) {
         let gamma = arithmetic.dot(self.terms());
         let Centred { centre, radius } = x.centres();
-        let inflated: Vec<f64> = centre.iter().zip(&radius).map(|(c, r)| r + gamma * (c.abs() + r)).collect();
+        let inflated = kernels::inflate(&centre, &radius, gamma);
         let mut lanes = each!(self, map => map.lanes(&centre, &inflated, magnitude));
         let bias = self.bias(time);
         let bias_magnitude = self.bias_magnitude(time);
         let tiny = arithmetic.underflow();
-        let mut lower = Vec::with_capacity(bias.len());
-        let mut upper = Vec::with_capacity(bias.len());
-        for i in 0..bias.len() {
-            let c = lanes.centre[i] + bias[i];
-            let r = lanes.radius[i] + gamma * bias_magnitude[i] + tiny;
-            let r = r + f64::EPSILON * (c.abs() + r);
-            lower.push(c - r);
-            upper.push(c + r);
-            if let Some(v) = lanes.magnitude.get_mut(i) {
-                *v = (*v + bias_magnitude[i]) * (1.0 + gamma) + tiny / gamma;
-            }
+        kernels::ends(&mut lanes.centre, &mut lanes.radius, &bias, &bias_magnitude, gamma, tiny);
+        for (v, b) in lanes.magnitude.iter_mut().zip(&bias_magnitude) {
+            *v = (*v + b) * (1.0 + gamma) + tiny / gamma;
         }
-        (BoxVec::new(lower, upper), lanes.magnitude)
+        (BoxVec::new(lanes.centre, lanes.radius), lanes.magnitude)
     }
 
     /// `|W| m + |b| + |t|·|u|`, rounded up: what the rounding of rows pulled back through the map is
@@ -179,7 +172,7 @@ impl AffineMap {
         let gamma = arithmetic.dot(self.terms() + bias.len());
         let mut pulled = each!(self, map => map.pull_rows(rows));
         for row in 0..rows.count {
-            let (product, size) = crate::kernels::dot_and_size(rows.row(row), &bias, &magnitude);
+            let (product, size) = kernels::dot_and_size(rows.row(row), &bias, &magnitude);
             pulled.absorb(row, product, gamma * size);
         }
         pulled
