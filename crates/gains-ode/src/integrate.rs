@@ -228,15 +228,16 @@ where
         }
     }
 
+    /// A trial step; one that overflows has an infinite error estimate, so that a controller rejects it.
     fn attempt(&mut self, time: f64, step: f64) -> Result<TrialStep<S::Tape>, SolveError> {
         if self.solution.trajectory.len() >= MOST_STEPS {
             return Err(SolveError::TooManySteps { steps: MOST_STEPS, time, step });
         }
         let first = self.first.take();
         self.solution.evaluations += self.tableau.len() - usize::from(first.is_some());
-        let trial = trial_step(self.system, self.tableau, time, step, &self.solution.state, first);
+        let mut trial = trial_step(self.system, self.tableau, time, step, &self.solution.state, first);
         if !trial.error.is_finite() || trial.state.iter().any(|z| !z.is_finite()) {
-            return Err(SolveError::NotFinite { time: time + step });
+            trial.error = f64::INFINITY;
         }
         Ok(trial)
     }
@@ -270,6 +271,9 @@ where
             let trial = self.attempt(time, step)?;
             let error = self.system.precision().rounded(trial.error / tolerance);
             let mut action = if place.settled { Action::Keep } else { decide(error) };
+            if trial.error == f64::INFINITY && action != Action::Reject {
+                return Err(SolveError::NotFinite { time: time + step });
+            }
             let next = line.follow(&place, action);
             if action == Action::Increase && next == line.follow(&place, Action::Keep) {
                 action = Action::Keep;
@@ -310,6 +314,9 @@ where
             }
             step = (step * factor).min(end - time);
             if step < 1e-14 * end && time < end - 1e-8 {
+                if error == f64::INFINITY {
+                    return Err(SolveError::NotFinite { time });
+                }
                 return Err(SolveError::TooManySteps { steps: self.solution.trajectory.len(), time, step });
             }
         }

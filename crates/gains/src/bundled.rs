@@ -1,0 +1,34 @@
+//! The network and images that come with the program.
+
+use gains_core::Network;
+use gains_core::model_file::read_model;
+
+use crate::failure::Failure;
+
+/// A bundled network.
+pub struct Entry {
+    /// Name.
+    pub name: &'static str,
+    /// One line about it.
+    pub about: &'static str,
+    bytes: &'static [u8],
+}
+
+/// All bundled networks; the first is the default.
+pub static MODELS: [Entry; 1] = [Entry {
+    name: "fashion-mnist",
+    about: "Fashion-MNIST, trained with boxes to eps 0.11 by scripts/train_interim.py",
+    bytes: include_bytes!("../assets/fashion-mnist.safetensors"),
+}];
+
+impl Entry {
+    /// Parses the network.
+    pub fn network(&self) -> Result<Network, Failure> {
+        read_model(self.bytes).map_err(|e| Failure::new(format!("bundled model '{}': {e}", self.name)))
+    }
+}
+
+/// The default network.
+pub fn model() -> Result<Network, Failure> {
+    MODELS[0].network()
+}

@@ -1,0 +1,439 @@
+//! The command line, defined once; the help texts are generated from here.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use gains_core::{Arithmetic, Precision};
+use gains_data::{Dataset, Split};
+use gains_verify::{AttackLoss, Method};
+
+use crate::samples::Selection;
+
+/// Certified training and robustness verification of neural ODEs.
+///
+/// A network is *verified* on an image if no change of its pixels by at most eps can change the answer;
+/// the claim covers the adaptive ODE solver and all rounding. `gains certify` alone tries it on a bundled
+/// Fashion-MNIST network.
+#[derive(Parser)]
+#[command(name = "gains", version, propagate_version = true, arg_required_else_help = true)]
+#[command(
+    after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted (finished results are kept)."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Flags every command has.
+    #[command(flatten)]
+    pub global: Global,
+}
+
+/// Flags every command has.
+#[derive(Args)]
+pub struct Global {
+    /// No progress bars and no chatter, only results and errors
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+}
+
+/// The commands.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Prove that images cannot be misclassified within eps
+    ///
+    /// Without any flag: the bundled Fashion-MNIST network on 100 bundled images.
+    #[command(after_help = CERTIFY_EXAMPLES)]
+    Certify(CertifyArgs),
+    /// Standard, adversarial and certified accuracy in one table
+    ///
+    /// Tries the cheapest method first, attacks before the expensive one, and counts.
+    Eval(EvalArgs),
+    /// Look for misclassified images within eps by projected gradient descent
+    Attack(AttackArgs),
+    /// Run a network on images
+    Predict(PredictArgs),
+    /// Show the solver's trajectory and all trajectories an input region can cause
+    Trajectory(TrajectoryArgs),
+    /// Look into, list and import model files
+    #[command(subcommand)]
+    Model(ModelCommand),
+    /// Fetch and list data sets
+    #[command(subcommand)]
+    Data(DataCommand),
+    /// Measure the verifier's speed on this machine
+    Bench(BenchArgs),
+    /// Print a completion script for a shell
+    ///
+    /// For bash: gains completions bash > ~/.local/share/bash-completion/completions/gains
+    Completions(CompletionArgs),
+}
+
+const CERTIFY_EXAMPLES: &str = "\
+Examples:
+  gains certify
+  gains certify --eps 0.05,0.1 --samples 0..20 --method box
+  gains certify --model net.safetensors --data mnist --samples 0..1000 --eps 0.1,0.15 \\
+      --timeout 60 --out results.jsonl
+  gains certify ... --out results.jsonl --resume     # after an interruption
+
+Each line of the output file is one sample at one eps: index, label, prediction, eps, verdict
+(verified, falsified, unknown, misclassified), reason, margin (smallest certified lower bound of a
+logit difference), vertices, edges, seconds, method, arithmetic, model, version.";
+
+/// Which images.
+#[derive(Args, Clone)]
+pub struct DataArgs {
+    /// Data set; by default the one the model was made for
+    #[arg(long, value_name = "NAME")]
+    pub data: Option<Dataset>,
+    /// Folder with the data sets [default: $GAINS_DATA, else the user's data folder]
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Which part of the data set
+    #[arg(long, default_value = "test")]
+    pub split: Split,
+    /// Images to take, e.g. 0..1000 or 3,7,20..30 (ends not included) [default: 0..100]
+    #[arg(long, value_name = "LIST")]
+    pub samples: Option<Selection>,
+}
+
+/// How much work.
+#[derive(Args, Clone)]
+pub struct WorkArgs {
+    /// Worker threads [default: all cores]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+    /// Seconds per sample and eps; beyond them the verdict is unknown
+    #[arg(long, value_name = "SECONDS", value_parser = positive, default_value = "300")]
+    pub timeout: f64,
+    /// Most solver states a region may reach; beyond them the verdict is unknown
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    pub max_vertices: usize,
+    /// Megabytes one sample may use; beyond them the verdict is unknown
+    #[arg(long, value_name = "MB", default_value_t = 4096)]
+    pub max_memory: usize,
+}
+
+/// Where results go.
+#[derive(Args, Clone)]
+pub struct OutputArgs {
+    /// Write one line per sample and eps to this file as they are done (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Format of the output file
+    #[arg(long, value_enum, default_value_t = Format::Jsonl)]
+    pub format: Format,
+    /// Go on with an output file: keep its results, do only what is missing
+    #[arg(long, requires = "out")]
+    pub resume: bool,
+}
+
+/// Format of result files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// One JSON object per line
+    Jsonl,
+    /// Comma-separated values with a header
+    Csv,
+}
+
+/// `gains certify`
+#[derive(Args)]
+pub struct CertifyArgs {
+    /// Model file [default: the bundled network]
+    #[arg(long, value_name = "FILE")]
+    pub model: Option<PathBuf>,
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// Radii: largest change of a pixel, on the scale 0 to 1
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = radius, default_value = "0.1")]
+    pub eps: Vec<f64>,
+    /// How to bound: intervals, linear bounds, or the best of both
+    #[arg(long, value_enum, default_value_t = MethodArg::Gains)]
+    pub method: MethodArg,
+    /// The arithmetic the proof is about: exact reals, or the network run in float32
+    #[arg(long, value_enum, default_value_t = ArithmeticArg::Real)]
+    pub arithmetic: ArithmeticArg,
+    /// Gradient steps of the attack on samples that could not be verified; 0 for no attack
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub attack_steps: usize,
+    #[command(flatten)]
+    pub work: WorkArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// `gains eval`
+#[derive(Args)]
+pub struct EvalArgs {
+    /// Model file [default: the bundled network]
+    #[arg(long, value_name = "FILE")]
+    pub model: Option<PathBuf>,
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// Radii: largest change of a pixel, on the scale 0 to 1
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = radius, default_value = "0.1")]
+    pub eps: Vec<f64>,
+    /// The arithmetic the proof is about
+    #[arg(long, value_enum, default_value_t = ArithmeticArg::Real)]
+    pub arithmetic: ArithmeticArg,
+    #[command(flatten)]
+    pub attack: AttackSettings,
+    #[command(flatten)]
+    pub work: WorkArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Settings of PGD.
+#[derive(Args, Clone)]
+pub struct AttackSettings {
+    /// Gradient steps per start
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub steps: usize,
+    /// Size of one gradient step
+    #[arg(long, value_name = "SIZE", value_parser = positive, default_value = "0.0025")]
+    pub step_size: f64,
+    /// Random starts
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub restarts: u32,
+    /// What to climb
+    #[arg(long, value_enum, default_value_t = LossArg::CrossEntropy)]
+    pub loss: LossArg,
+    /// Seed of the random starts
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+}
+
+/// `gains attack`
+#[derive(Args)]
+pub struct AttackArgs {
+    /// Model file [default: the bundled network]
+    #[arg(long, value_name = "FILE")]
+    pub model: Option<PathBuf>,
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// Radii: largest change of a pixel, on the scale 0 to 1
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = radius, default_value = "0.1")]
+    pub eps: Vec<f64>,
+    #[command(flatten)]
+    pub attack: AttackSettings,
+    /// Format the network is run in
+    #[arg(long, value_enum, default_value_t = PrecisionArg::Float64)]
+    pub precision: PrecisionArg,
+    /// Worker threads [default: all cores]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+    /// Write one JSON line per sample and eps, witnesses included, to this file (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+/// `gains predict`
+#[derive(Args)]
+pub struct PredictArgs {
+    /// Model file [default: the bundled network]
+    #[arg(long, value_name = "FILE")]
+    pub model: Option<PathBuf>,
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// Format the network is run in
+    #[arg(long, value_enum, default_value_t = PrecisionArg::Float64)]
+    pub precision: PrecisionArg,
+    /// Print one JSON line per sample instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `gains trajectory`
+#[derive(Args)]
+pub struct TrajectoryArgs {
+    /// Model file [default: the bundled network]
+    #[arg(long, value_name = "FILE")]
+    pub model: Option<PathBuf>,
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// The sample
+    #[arg(long, value_name = "INDEX", default_value_t = 0, conflicts_with = "samples")]
+    pub sample: usize,
+    /// Radius of the region
+    #[arg(long, value_parser = radius, default_value = "0.1")]
+    pub eps: f64,
+    /// How to bound the input of the ODE
+    #[arg(long, value_enum, default_value_t = MethodArg::Gains)]
+    pub method: MethodArg,
+    /// The arithmetic the graph is about
+    #[arg(long, value_enum, default_value_t = ArithmeticArg::Real)]
+    pub arithmetic: ArithmeticArg,
+    /// Write the trajectory and the graph as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Draw them as an SVG picture
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Most solver states to explore
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    pub max_vertices: usize,
+}
+
+/// `gains model`
+#[derive(Subcommand)]
+pub enum ModelCommand {
+    /// Layers, shapes, parameters, solver and training record of a model
+    Show {
+        /// Model file [default: the bundled network]
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+    /// The bundled networks
+    List,
+    /// Turn the weights of a published GAINS checkpoint into a model file
+    Import {
+        /// Weights
+        #[arg(value_name = "WEIGHTS")]
+        weights: PathBuf,
+        /// JSON file with h0 and the normalisation constants
+        #[arg(long, value_name = "FILE")]
+        sidecar: PathBuf,
+        /// Model file to write
+        #[arg(long, value_name = "MODEL")]
+        out: PathBuf,
+    },
+}
+
+/// `gains data`
+#[derive(Subcommand)]
+pub enum DataCommand {
+    /// Download a data set, check it, unpack it; continues where it broke off
+    Fetch {
+        /// mnist, fashion-mnist or cifar10
+        name: Dataset,
+        /// Folder with the data sets [default: $GAINS_DATA, else the user's data folder]
+        #[arg(long, value_name = "DIR")]
+        data_dir: Option<PathBuf>,
+        /// Download from here instead of the official place
+        #[arg(long, value_name = "URL")]
+        mirror: Option<String>,
+    },
+    /// Which data sets are there
+    List {
+        /// Folder with the data sets [default: $GAINS_DATA, else the user's data folder]
+        #[arg(long, value_name = "DIR")]
+        data_dir: Option<PathBuf>,
+    },
+}
+
+/// `gains bench`
+#[derive(Args)]
+pub struct BenchArgs {
+    /// Model file [default: the bundled network]
+    #[arg(long, value_name = "FILE")]
+    pub model: Option<PathBuf>,
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// Radii
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = radius, default_value = "0.1,0.15")]
+    pub eps: Vec<f64>,
+    /// Rounds; the median counts
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+}
+
+/// `gains completions`
+#[derive(Args)]
+pub struct CompletionArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+/// `--method`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MethodArg {
+    /// Intervals only: fastest, loosest
+    Box,
+    /// Linear bounds with one slope
+    Linear,
+    /// Intervals and linear bounds with several slopes: tightest
+    Gains,
+}
+
+impl From<MethodArg> for Method {
+    fn from(method: MethodArg) -> Self {
+        match method {
+            MethodArg::Box => Self::Box,
+            MethodArg::Linear => Self::Linear,
+            MethodArg::Gains => Self::Gains,
+        }
+    }
+}
+
+/// `--arithmetic`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ArithmeticArg {
+    /// Exact real arithmetic
+    Real,
+    /// The network as a float32 program runs it
+    Float32,
+}
+
+impl From<ArithmeticArg> for Arithmetic {
+    fn from(arithmetic: ArithmeticArg) -> Self {
+        match arithmetic {
+            ArithmeticArg::Real => Self::Real,
+            ArithmeticArg::Float32 => Self::Float32,
+        }
+    }
+}
+
+/// `--precision`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PrecisionArg {
+    /// Single precision
+    Float32,
+    /// Double precision
+    Float64,
+}
+
+impl From<PrecisionArg> for Precision {
+    fn from(precision: PrecisionArg) -> Self {
+        match precision {
+            PrecisionArg::Float32 => Self::Float32,
+            PrecisionArg::Float64 => Self::Float64,
+        }
+    }
+}
+
+/// `--loss`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LossArg {
+    /// Cross-entropy of the true class
+    CrossEntropy,
+    /// Largest other logit minus the true one
+    Margin,
+}
+
+impl From<LossArg> for AttackLoss {
+    fn from(loss: LossArg) -> Self {
+        match loss {
+            LossArg::CrossEntropy => Self::CrossEntropy,
+            LossArg::Margin => Self::Margin,
+        }
+    }
+}
+
+fn radius(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(value) if (0.0..=1.0).contains(&value) => Ok(value),
+        Ok(value) => Err(format!("{value} is not between 0 and 1, the range of a pixel")),
+        Err(_) => Err(format!("'{text}' is not a number")),
+    }
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(value) if value > 0.0 && value <= 1e9 => Ok(value),
+        Ok(value) => Err(format!("{value} is not between 0 and 1e9")),
+        Err(_) => Err(format!("'{text}' is not a number")),
+    }
+}

@@ -1,0 +1,102 @@
+//! `gains attack`.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+
+use gains_core::{Interval, Precision};
+use gains_ode::Inference;
+
+use crate::cli::{AttackArgs, Global};
+use crate::commands::certify::distinct;
+use crate::commands::eval;
+use crate::failure::{Failure, Outcome};
+use crate::table::{layout, percent};
+use crate::{files, interrupt, progress, runner, samples};
+
+/// One attacked sample.
+struct Attacked {
+    prediction: Option<usize>,
+    witness: Option<(Vec<f64>, usize)>,
+    margin: f64,
+    seconds: f64,
+}
+
+/// Runs the command.
+pub fn run(args: &AttackArgs, global: &Global) -> Outcome {
+    distinct(&args.eps)?;
+    let network = files::load_model(args.model.as_deref())?;
+    let (images, indices) = samples::load(&args.data, &network)?;
+    let precision: Precision = args.precision.into();
+    let pixels = Interval::new(0.0, 1.0);
+    let tasks: Vec<(usize, f64)> =
+        indices.iter().flat_map(|&index| args.eps.iter().map(move |&eps| (index, eps))).collect();
+    let bar = progress::bar(tasks.len() as u64, global.quiet, progress::ITEMS);
+    bar.set_prefix("attack");
+    let work = |&(index, eps): &(usize, f64)| {
+        let started = std::time::Instant::now();
+        let image = images.image(index);
+        let label = images.label(index);
+        let prediction = Inference::run(&network, &image, precision).ok().map(|run| run.prediction());
+        let mut attack = eval::attack(&args.attack);
+        attack.seed ^= index as u64;
+        let (witness, margin) = if prediction == Some(label) {
+            let found = attack.run(&network, &image, label, eps, pixels, precision, &interrupt::requested);
+            let witness = found.witness.and_then(|point| {
+                let wrong = Inference::run(&network, &point, precision).ok()?.prediction();
+                Some((point, wrong))
+            });
+            (witness, found.margin)
+        } else {
+            (None, f64::NAN)
+        };
+        Attacked { prediction, witness, margin, seconds: started.elapsed().as_secs_f64() }
+    };
+    let mut lines = String::new();
+    let mut outcomes = Vec::new();
+    runner::for_each(&tasks, runner::threads(args.threads), work, |&(index, eps), a| {
+        bar.inc(1);
+        let line = serde_json::json!({
+            "index": index, "label": images.label(index), "prediction": a.prediction, "eps": eps,
+            "found": a.witness.is_some(),
+            "adversarial_prediction": a.witness.as_ref().map(|w| w.1),
+            "margin": a.margin, "seconds": a.seconds, "model": network.hash,
+            "witness": a.witness.as_ref().map(|w| &w.0),
+        });
+        let _ = writeln!(lines, "{line}");
+        outcomes.push((eps, a.prediction == Some(images.label(index)), a.witness.is_some()));
+        Ok(())
+    })?;
+    bar.finish_and_clear();
+    let stdout = args.out.as_deref() == Some(Path::new("-"));
+    match &args.out {
+        Some(_) if stdout => {
+            std::io::stdout().lock().write_all(lines.as_bytes()).map_err(|e| Failure::printing(&e))?;
+        }
+        Some(path) => files::write_atomically(path, lines.as_bytes())?,
+        None => {}
+    }
+    let rows: Vec<Vec<String>> = args
+        .eps
+        .iter()
+        .map(|eps| {
+            let mine: Vec<_> = outcomes.iter().filter(|o| o.0 == *eps).collect();
+            let correct = mine.iter().filter(|o| o.1).count();
+            let broken = mine.iter().filter(|o| o.2).count();
+            vec![
+                eps.to_string(),
+                mine.len().to_string(),
+                percent(correct, mine.len()),
+                percent(correct - broken, mine.len()),
+                broken.to_string(),
+            ]
+        })
+        .collect();
+    let table = layout(&["eps", "samples", "standard %", "adversarial %", "broken"], &rows);
+    if stdout {
+        eprint!("{table}");
+    } else {
+        print!("{table}");
+    }
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! `gains data`.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use gains_data::{Dataset, FetchEvent, Fetched, Images, Split};
+
+use crate::cli::{DataCommand, Global};
+use crate::failure::{Failure, Outcome};
+use crate::table::layout;
+use crate::{interrupt, progress};
+
+/// Runs the command.
+pub fn run(command: &DataCommand, global: &Global) -> Outcome {
+    match command {
+        DataCommand::Fetch { name, data_dir, mirror } => {
+            fetch(*name, data_dir.as_deref(), mirror.as_deref(), global)
+        }
+        DataCommand::List { data_dir } => list(data_dir.as_deref()),
+    }
+}
+
+fn locate(data_dir: Option<&Path>) -> Result<std::path::PathBuf, Failure> {
+    Ok(gains_data::locate(data_dir, |name| std::env::var_os(name))?)
+}
+
+fn fetch(name: Dataset, data_dir: Option<&Path>, mirror: Option<&str>, global: &Global) -> Outcome {
+    let dir = locate(data_dir)?;
+    let bar = progress::bar(0, global.quiet, progress::BYTES);
+    let outcome = gains_data::fetch(name, &dir, mirror, &mut |event| {
+        match event {
+            FetchEvent::Progress { name, received, total } => {
+                bar.set_prefix(name.to_string());
+                bar.set_length(total);
+                bar.set_position(received);
+            }
+            FetchEvent::Kept { name } if !global.quiet => {
+                bar.suspend(|| eprintln!("{name} is there already"))
+            }
+            FetchEvent::Retrying { name, reason } if !global.quiet => {
+                bar.suspend(|| eprintln!("{name}: {reason}; trying again"));
+            }
+            FetchEvent::Unpacking { name } if !global.quiet => bar.suspend(|| eprintln!("unpacking {name}")),
+            _ => {}
+        }
+        if interrupt::requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    bar.finish_and_clear();
+    match outcome? {
+        Fetched::Complete { downloaded, kept } => {
+            println!("{name} is in {}: {downloaded} downloaded, {kept} kept", dir.display());
+        }
+        Fetched::Stopped => eprintln!("interrupted; fetch again to go on where it stopped"),
+    }
+    Ok(())
+}
+
+fn list(data_dir: Option<&Path>) -> Outcome {
+    let dir = locate(data_dir)?;
+    println!("{}", dir.display());
+    let rows: Vec<Vec<String>> = Dataset::ALL
+        .iter()
+        .map(|&dataset| {
+            let state = |split| match Images::load(dataset, split, &dir) {
+                Ok(images) => images.len().to_string(),
+                Err(gains_data::DataError::Missing { .. }) => "missing".into(),
+                Err(_) => "damaged".into(),
+            };
+            vec![dataset.to_string(), state(Split::Train), state(Split::Test)]
+        })
+        .collect();
+    print!("{}", layout(&["data set", "train", "test"], &rows));
+    Ok(())
+}

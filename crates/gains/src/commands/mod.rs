@@ -1,0 +1,11 @@
+//! One file per command.
+
+pub mod attack;
+pub mod bench;
+pub mod certify;
+pub mod completions;
+pub mod data;
+pub mod eval;
+pub mod model;
+pub mod predict;
+pub mod trajectory;

@@ -1,0 +1,119 @@
+//! The trajectory graph as a picture: time to the right, step size (logarithmic) upwards.
+
+use gains_ode::Action;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::View;
+use crate::failure::Failure;
+
+const KEEP: RGBColor = RGBColor(70, 110, 170);
+const INCREASE: RGBColor = RGBColor(60, 150, 90);
+const REJECT: RGBColor = RGBColor(200, 110, 60);
+const CONCRETE: RGBColor = RGBColor(20, 20, 20);
+
+fn colour(action: Action) -> RGBColor {
+    match action {
+        Action::Keep => KEEP,
+        Action::Increase => INCREASE,
+        Action::Reject => REJECT,
+    }
+}
+
+/// Draws the picture.
+pub fn draw(view: &View<'_>) -> Result<String, Failure> {
+    let mut text = String::new();
+    {
+        let root = SVGBackend::with_string(&mut text, (1100, 640)).into_drawing_area();
+        paint(view, &root).map_err(|e| Failure::new(format!("cannot draw the picture: {e}")))?;
+        root.present().map_err(|e| Failure::new(format!("cannot draw the picture: {e}")))?;
+    }
+    Ok(text)
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+
+fn paint(view: &View<'_>, root: &Area<'_>) -> Result<(), Box<dyn std::error::Error>> {
+    root.fill(&WHITE)?;
+    let steps = view
+        .graph
+        .vertices
+        .iter()
+        .map(|v| v.step.log2())
+        .chain(view.trajectory.iter().map(|v| v.step.log2()));
+    let (low, high) = steps.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), s| (l.min(s), h.max(s)));
+    let terminal = (view.end, f64::midpoint(low, high));
+    let mut chart = ChartBuilder::on(root)
+        .caption(&view.title, ("sans-serif", 19))
+        .margin(14)
+        .x_label_area_size(46)
+        .y_label_area_size(72)
+        .build_cartesian_2d(-0.02 * view.end..1.08 * view.end, low - 0.6..high + 1.1)?;
+    chart
+        .configure_mesh()
+        .disable_mesh()
+        .x_desc("time")
+        .y_desc("step size")
+        .axis_desc_style(("sans-serif", 16))
+        .label_style(("sans-serif", 14))
+        .y_label_formatter(&|y| format!("{:.3}", y.exp2()))
+        .draw()?;
+    let place = |vertex: Option<usize>| {
+        vertex.map_or(terminal, |i| {
+            let v = &view.graph.vertices[i];
+            // Places where the solver has stopped checking sit a little lower than their twins.
+            (v.time, v.step.log2() - if v.place.settled { 0.22 } else { 0.0 })
+        })
+    };
+    // Each edge is drawn towards its target, the far half fainter, so that its direction shows.
+    let many = (view.graph.edges.len() as f64 / 60.0).clamp(0.0, 1.0);
+    for edge in &view.graph.edges {
+        let (from, to) = (place(Some(edge.from)), place(edge.to));
+        let middle = (f64::midpoint(from.0, to.0), f64::midpoint(from.1, to.1));
+        let strong = colour(edge.action).mix(0.85 - 0.45 * many).stroke_width(2);
+        let faint = colour(edge.action).mix(0.40 - 0.20 * many).stroke_width(2);
+        chart.draw_series([
+            PathElement::new(vec![from, middle], strong),
+            PathElement::new(vec![middle, to], faint),
+        ])?;
+    }
+    let mut path: Vec<(f64, f64)> = view.trajectory.iter().map(|v| (v.time, v.step.log2())).collect();
+    path.push(terminal);
+    chart.draw_series([PathElement::new(path, CONCRETE.stroke_width(4))])?;
+    for (index, vertex) in view.graph.vertices.iter().enumerate() {
+        let fill = if vertex.outgoing.len() > 1 { REJECT } else { KEEP };
+        let style = if vertex.place.settled { RGBColor(170, 170, 170).filled() } else { fill.filled() };
+        chart.draw_series([Circle::new(place(Some(index)), 5, style)])?;
+    }
+    chart.draw_series([Circle::new(terminal, 8, CONCRETE.filled())])?;
+    let label = TextStyle::from(("sans-serif", 15).into_font()).pos(Pos::new(HPos::Left, VPos::Center));
+    chart.draw_series([Text::new("  end", terminal, label.clone())])?;
+    legend(root, view)?;
+    Ok(())
+}
+
+fn legend(root: &Area<'_>, view: &View<'_>) -> Result<(), Box<dyn std::error::Error>> {
+    let entries: [(&str, RGBColor, bool); 7] = [
+        ("solver's own trajectory", CONCRETE, true),
+        ("keep", KEEP, true),
+        ("increase", INCREASE, true),
+        ("reject", REJECT, true),
+        ("one decision", KEEP, false),
+        ("several decisions possible", REJECT, false),
+        ("no longer checked", RGBColor(170, 170, 170), false),
+    ];
+    let text = TextStyle::from(("sans-serif", 14).into_font()).pos(Pos::new(HPos::Left, VPos::Center));
+    let mut x = 96;
+    for (name, colour, line) in entries {
+        if line {
+            root.draw(&PathElement::new(vec![(x, 56), (x + 22, 56)], colour.stroke_width(4)))?;
+        } else {
+            root.draw(&Circle::new((x + 11, 56), 5, colour.filled()))?;
+        }
+        root.draw(&Text::new(name, (x + 28, 56), text.clone()))?;
+        x += 44 + 8 * name.len() as i32;
+    }
+    let size = format!("{} vertices, {} edges", view.graph.vertex_count(), view.graph.edges.len());
+    root.draw(&Text::new(size, (96, 76), text))?;
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! Reading whole files and writing them so that nothing half-written is ever seen.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use gains_core::Network;
+use gains_core::model_file::read_model;
+
+use crate::bundled;
+use crate::failure::Failure;
+
+/// Larger model files are refused before they are read.
+const LARGEST_MODEL: u64 = 1 << 30;
+
+/// Reads a model, or the bundled one.
+pub fn load_model(path: Option<&Path>) -> Result<Network, Failure> {
+    let Some(path) = path else { return bundled::model() };
+    let bytes = read_limited(path)?;
+    read_model(&bytes).map_err(|error| {
+        let hint = match error {
+            gains_core::ModelError::NoDescription => {
+                "turn bare weights into a model with `gains model import WEIGHTS --sidecar FILE.json --out MODEL`"
+            }
+            gains_core::ModelError::Container(_) => "is it a complete .safetensors file? try copying it again",
+            _ => "`gains model show` reads the same file; see docs/model-format.md",
+        };
+        Failure::new(format!("'{}': {error}", path.display())).hint(hint)
+    })
+}
+
+/// Reads a file of sensible size.
+pub fn read_limited(path: &Path) -> Result<Vec<u8>, Failure> {
+    let size = std::fs::metadata(path).map_err(|e| Failure::reading(path, &e))?.len();
+    if size > LARGEST_MODEL {
+        return Err(Failure::new(format!("'{}' is {size} bytes, at most {LARGEST_MODEL}", path.display()))
+            .hint("is this really a model file?"));
+    }
+    std::fs::read(path).map_err(|e| Failure::reading(path, &e))
+}
+
+/// Writes a file under a temporary name beside it, then renames it.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let fail = |e: std::io::Error| Failure::writing(path, &e);
+    let mut name = path.file_name().map(|n| n.to_os_string()).ok_or_else(|| {
+        Failure::usage(format!("'{}' is not a file name", path.display())).hint("give a file, not a folder")
+    })?;
+    name.push(format!(".{}.partial", std::process::id()));
+    let temporary: PathBuf = path.with_file_name(name);
+    let written = std::fs::File::create(&temporary)
+        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+        .and_then(|()| std::fs::rename(&temporary, path));
+    written.map_err(|error| {
+        let _ = std::fs::remove_file(&temporary);
+        fail(error)
+    })
+}

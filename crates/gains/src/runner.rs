@@ -1,0 +1,91 @@
+//! Doing many samples in parallel, in any order, with results handled as they come.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+use crate::failure::Failure;
+use crate::interrupt;
+
+/// Number of workers to use.
+pub fn threads(asked: Option<u16>) -> usize {
+    asked.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from)
+}
+
+/// Applies `work` to every task on several threads and hands each result to `handle` on this one. Stops
+/// early when the user interrupts or `handle` fails; results that were finished by then are handled.
+pub fn for_each<T: Sync, R: Send>(
+    tasks: &[T],
+    threads: usize,
+    work: impl Fn(&T) -> R + Sync,
+    mut handle: impl FnMut(&T, R) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let next = AtomicUsize::new(0);
+    let stop = AtomicUsize::new(0);
+    let (sender, receiver) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, tasks.len().max(1)) {
+            let sender = sender.clone();
+            let (next, stop, work) = (&next, &stop, &work);
+            scope.spawn(move || {
+                while stop.load(Ordering::Relaxed) == 0 && !interrupt::requested() {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(task) = tasks.get(index) else { break };
+                    if sender.send((index, work(task))).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let mut outcome = Ok(());
+        for (index, result) in receiver {
+            if outcome.is_ok() {
+                outcome = handle(&tasks[index], result);
+                if outcome.is_err() {
+                    stop.store(1, Ordering::Relaxed);
+                }
+            }
+        }
+        outcome
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_task_is_handled_once() {
+        let tasks: Vec<usize> = (0..100).collect();
+        let mut seen = vec![0; 100];
+        for_each(
+            &tasks,
+            3,
+            |t| t * 2,
+            |task, result| {
+                assert_eq!(result, task * 2);
+                seen[*task] += 1;
+                Ok(())
+            },
+        )
+        .unwrap();
+        assert!(seen.iter().all(|n| *n == 1));
+    }
+
+    #[test]
+    fn a_failing_handler_stops_the_work() {
+        let tasks: Vec<usize> = (0..10_000).collect();
+        let done = AtomicUsize::new(0);
+        let outcome = for_each(
+            &tasks,
+            2,
+            |_| {
+                done.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(std::time::Duration::from_micros(100));
+            },
+            |_, ()| Err(Failure::new("full")),
+        );
+        assert!(outcome.is_err());
+        assert!(done.load(Ordering::Relaxed) < 1000);
+    }
+}
