@@ -23,7 +23,14 @@ impl Activation {
     /// Value in float64.
     pub fn value(self, x: f64) -> f64 {
         match self {
-            Self::Relu => x.max(0.0),
+            // Not `x.max(0.0)`, which turns NaN into 0 and so hides an overflow.
+            Self::Relu => {
+                if x < 0.0 {
+                    0.0
+                } else {
+                    x
+                }
+            }
             Self::LeakyRelu { slope } => {
                 if x > 0.0 {
                     x
@@ -82,7 +89,7 @@ impl Activation {
     /// Encloses the image of a box.
     pub fn image_box(self, x: &BoxVec, arithmetic: Arithmetic) -> BoxVec {
         if self == Self::Relu {
-            let clamp = |side: &[f64]| side.iter().map(|x| x.max(0.0)).collect();
+            let clamp = |side: &[f64]| side.iter().map(|x| self.value(*x)).collect();
             return BoxVec::new(clamp(&x.lower), clamp(&x.upper));
         }
         let mut image = x.clone();
@@ -132,6 +139,18 @@ mod tests {
                 assert!((slope - activation.derivative(x)).abs() < 1e-8, "{activation} at {x}");
             }
         }
+    }
+
+    /// `inf − inf` in a layer before: no activation may turn it into a narrow, finite box.
+    #[test]
+    fn what_is_no_number_is_not_hidden() {
+        let broken = BoxVec::new(vec![f64::NAN], vec![f64::NAN]);
+        for activation in ALL {
+            let image = activation.image_box(&broken, Arithmetic::Real).get(0);
+            let whole_range = image.upper - image.lower >= 1.0;
+            assert!(image.upper.is_nan() || whole_range, "{activation}: {image:?}");
+        }
+        assert!(Activation::Relu.value(f64::NAN).is_nan());
     }
 
     #[test]

@@ -18,6 +18,14 @@ pub const TINY: f64 = 1e-290;
 /// The same for float32 programs: some 70,000 times the smallest subnormal float32, 2⁻¹⁴⁹.
 const TINY32: f64 = 1e-40;
 
+/// The largest magnitude an enclosure may reach; beyond it an analysis gives up.
+///
+/// Two arguments need it. A coefficient of a row that underflows is off by up to 2⁻¹⁰⁷⁵ for each of its
+/// terms, and costs that times the entry it stands for: below this size some 10¹³ of them fit into
+/// [`TINY`]. And a float32 program overflows at 3.4·10³⁸: an enclosure of it is wider than 2⁻²² of any
+/// intermediate sum, so one that ends below this size has none beyond 10²⁷.
+pub const LARGEST: f64 = 1e20;
+
 /// The arithmetic of the program a verdict is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -30,7 +38,9 @@ pub enum Arithmetic {
     /// Promised to the program: a dot product of `n` terms passes every term through at most
     /// [`Arithmetic::depth`]`(n)` roundings (products included), weights and inputs are float32, the
     /// weighted sums of a Runge-Kutta step are taken in any order, activations other than ReLU are
-    /// within 4 ulp. Pairwise summation, short vector lanes followed by pairwise summation, and float64
+    /// within 4 ulp and stay within the range of the function. Times and step sizes are those of
+    /// float64, rounded once; a stage reused as the first of the next step belongs to the very state
+    /// that step starts from; subnormal numbers are not flushed to zero. Pairwise summation, short vector lanes followed by pairwise summation, and float64
     /// accumulation rounded once (what `gains` itself does) all satisfy this.
     Float32,
 }
@@ -49,12 +59,13 @@ impl Arithmetic {
     /// Relative error of a weighted sum of `terms` products, analysis and program together.
     ///
     /// The factor 4 and the 8 extra roundings cover what happens around the sum: forming centre and
-    /// radius, weights known to a few ulp, inflating and subtracting the radius in floating point.
+    /// radius, weights known to a few ulp, inflating and subtracting the radius in floating point. The
+    /// program has one rounding more than the depth: that of the time to float32 before it is used.
     pub fn dot(self, terms: usize) -> f64 {
         let analysis = 4.0 * gamma(terms as f64 + 8.0, UNIT);
         match self {
             Self::Real => analysis,
-            Self::Float32 => analysis + 1.0001 * gamma(Self::depth(terms) as f64, UNIT32),
+            Self::Float32 => analysis + 1.0001 * gamma(Self::depth(terms) as f64 + 1.0, UNIT32),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Intervals and boxes: the sets everything is enclosed in.
 
-use crate::arithmetic::{Arithmetic, down, up};
+use crate::arithmetic::{Arithmetic, LARGEST, down, up};
 use crate::kernels;
 
 /// A closed interval of reals.
@@ -79,9 +79,9 @@ impl BoxVec {
         Interval::new(self.lower[index], self.upper[index])
     }
 
-    /// True if every end is a finite number and no interval is inside out.
+    /// True if every end is a number of at most [`LARGEST`] and no interval is inside out.
     pub fn is_sane(&self) -> bool {
-        self.lower.iter().zip(&self.upper).all(|(l, u)| l.is_finite() && u.is_finite() && l <= u)
+        self.lower.iter().zip(&self.upper).all(|(l, u)| -LARGEST <= *l && l <= u && *u <= LARGEST)
     }
 
     /// True if the point lies inside.

@@ -127,8 +127,9 @@ vectorised! {
         let mut constant = [0.0_f64; LANES];
         let mut owed = [0.0_f64; LANES];
         let mut one = |i: usize, lane: usize| {
-            // One of the two parts is zero, so these are the slope and intercept of the right side.
-            let (positive, negative) = (a[i].max(0.0), a[i].min(0.0));
+            // One of the two parts is zero, so these are the slope and intercept of the right side. Not
+            // `max` and `min`, which would turn NaN into zero.
+            let (positive, negative) = if a[i] > 0.0 { (a[i], 0.0) } else { (0.0, a[i]) };
             let offset = positive * lower_at[i] + negative * upper_at[i];
             a[i] = positive * lower_slope[i] + negative * upper_slope[i];
             constant[lane] += offset;
@@ -177,7 +178,9 @@ vectorised! {
         for i in 0..n {
             lower[i] += coefficient * low[i];
             upper[i] += coefficient * high[i];
-            magnitude[i] += size * low[i].abs().max(high[i].abs());
+            // A product may underflow to zero; what is not zero must not look like it.
+            let largest = low[i].abs().max(high[i].abs());
+            magnitude[i] += size * largest + if largest > 0.0 { f64::MIN_POSITIVE } else { 0.0 };
         }
     }
 }

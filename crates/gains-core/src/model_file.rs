@@ -16,6 +16,9 @@ use crate::shape::Shape;
 const KEY: &str = "gains";
 /// Largest tensor between two layers; beyond it a file is taken for damaged or hostile.
 const MOST_ENTRIES: usize = 1 << 22;
+/// Most (kernel tap, position) pairs of a whole network; they are laid out in memory, so a small file
+/// must not be able to ask for many.
+const MOST_CONNECTIONS: usize = 1 << 22;
 
 /// What can be wrong with a model file.
 #[derive(Debug, Error)]
@@ -128,9 +131,18 @@ pub fn read_model(bytes: &[u8]) -> Result<Network, ModelError> {
 
 /// Writes a model file: the tensors the description names, as float32.
 ///
-/// Fails if a tensor is missing or misshapen, so that what is written can be read back.
+/// Fails if a tensor is missing, misshapen or beyond the range of float32, so that what is written can be read back.
 pub fn write_model(description: &Description, tensors: &Tensors) -> Result<Vec<u8>, ModelError> {
+    if description.version > VERSION {
+        return Err(ModelError::Version { found: description.version });
+    }
     build(description.clone(), tensors, String::new())?;
+    for (name, (_, values)) in tensors {
+        // A float64 beyond the range of float32 would be written as infinity.
+        if let Some(index) = values.iter().position(|v| !(*v as f32).is_finite()) {
+            return Err(ModelError::NotFinite { name: name.clone(), index, value: values[index] });
+        }
+    }
     let text = serde_json::to_string(description).map_err(|e| ModelError::Description(e.to_string()))?;
     let data: Vec<(&String, &Vec<usize>, Vec<u8>)> = tensors
         .iter()
@@ -158,7 +170,7 @@ pub fn build(description: Description, tensors: &Tensors, hash: String) -> Resul
     }
     let input = description.input;
     check_size(input, "input")?;
-    let mut builder = Builder { tensors, shape: input };
+    let mut builder = Builder { tensors, shape: input, connections: 0 };
     let mut blocks = Vec::new();
     let mut stack = Stack { input, layers: Vec::new() };
     for (index, spec) in description.layers.iter().enumerate() {
@@ -207,10 +219,12 @@ fn kind(spec: &LayerSpec) -> String {
 struct Builder<'a> {
     tensors: &'a Tensors,
     shape: Shape,
+    /// Of the layers so far.
+    connections: usize,
 }
 
-impl Builder<'_> {
-    fn tensor(&self, name: String, expected: Vec<usize>) -> Result<&[f64], ModelError> {
+impl<'a> Builder<'a> {
+    fn tensor(&self, name: String, expected: Vec<usize>) -> Result<&'a [f64], ModelError> {
         let Some((found, values)) = self.tensors.get(&name) else {
             return Err(ModelError::MissingTensor(name));
         };
@@ -218,6 +232,24 @@ impl Builder<'_> {
             return Err(ModelError::TensorShape { name, found: found.clone(), expected });
         }
         Ok(values)
+    }
+
+    /// Counts the connections of a kernel at so many positions before they are laid out.
+    fn connect(&mut self, positions: usize, kernel: [usize; 2], label: &str) -> Result<(), ModelError> {
+        let total = kernel[0]
+            .checked_mul(kernel[1])
+            .and_then(|taps| taps.checked_mul(positions))
+            .and_then(|connections| connections.checked_add(self.connections));
+        match total {
+            Some(total @ ..=MOST_CONNECTIONS) => {
+                self.connections = total;
+                Ok(())
+            }
+            _ => Err(ModelError::Layer {
+                layer: label.to_string(),
+                problem: format!("more than {MOST_CONNECTIONS} connections between positions"),
+            }),
+        }
     }
 
     fn ode(
@@ -254,8 +286,9 @@ impl Builder<'_> {
                     return Err(fail(format!("needs one mean and std per channel ({})", shape.channels)));
                 }
                 let usable = |s: &f64| s.is_finite() && *s >= 1e-100;
-                if !std.iter().all(usable) || !mean.iter().all(|m| m.is_finite()) {
-                    return Err(fail("mean and std must be finite, std positive".into()));
+                let shifts = mean.iter().zip(std).map(|(m, s)| m / s);
+                if !std.iter().all(usable) || !shifts.into_iter().all(f64::is_finite) {
+                    return Err(fail("mean, std and mean/std must be finite, std positive".into()));
                 }
                 AffineMap::Scale(ChannelScale::normalise(shape, mean, std))
             }
@@ -284,6 +317,7 @@ impl Builder<'_> {
                     .output(shape)
                     .ok_or_else(|| fail(format!("the kernel does not fit a {shape} image")))?;
                 check_size(Shape::image(height, width, *out_channels), label)?;
+                self.connect(shape.positions(), *kernel, label)?;
                 let conv = Conv2d::new(shape, geometry, weights, bias, *time);
                 AffineMap::Conv(conv.ok_or_else(|| fail("weights do not fit".into()))?)
             }
@@ -301,10 +335,16 @@ impl Builder<'_> {
                 if kernel.contains(&0) || stride.contains(&0) {
                     return Err(fail("kernel and stride must be positive".into()));
                 }
-                let pool = AveragePool::new(shape, geometry(*kernel, *stride, *padding, [1, 1]));
-                AffineMap::Pool(pool.ok_or_else(|| fail(format!("the kernel does not fit {shape}")))?)
+                let geometry = geometry(*kernel, *stride, *padding, [1, 1]);
+                let misfit = || fail(format!("the kernel does not fit {shape}"));
+                let (height, width) = geometry.output(shape).ok_or_else(misfit)?;
+                let output = Shape::image(height, width, shape.channels);
+                check_size(output, label)?;
+                self.connect(output.positions(), *kernel, label)?;
+                AffineMap::Pool(AveragePool::new(shape, geometry).ok_or_else(misfit)?)
             }
             LayerSpec::GlobalAvgPool {} => {
+                self.connect(1, [shape.height, shape.width], label)?;
                 AffineMap::Pool(AveragePool::global(shape).ok_or_else(|| fail("empty image".into()))?)
             }
             LayerSpec::Flatten {} => {

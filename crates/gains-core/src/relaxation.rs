@@ -156,24 +156,25 @@ fn piecewise(leak: f64, x: Interval, policy: LowerSlope) -> (Line, Line) {
 /// the smallest derivative on the interval, which sits at one of its ends. Above: the mirror image.
 fn s_shaped(activation: Activation, x: Interval, arithmetic: Arithmetic) -> (Line, Line) {
     let Interval { lower: l, upper: u } = x;
-    let image_low = activation.image(Interval::point(l), arithmetic);
-    let image_high = activation.image(Interval::point(u), arithmetic);
+    let (at_l, at_u) = (activation.value(l), activation.value(u));
+    // The error of the program grows with the value, so it may be largest at the other end of the line.
+    let error = activation.evaluation_error(at_l.abs().max(at_u.abs()), arithmetic);
     // 1 − 64ε leaves room for the rounding of the derivative; an underflowing slope becomes 0.
     let flat = activation.derivative(l).min(activation.derivative(u)) * (1.0 - 64.0 * f64::EPSILON);
     let flat = if flat < TINY { 0.0 } else { flat };
-    let chord = (activation.value(u) - activation.value(l)) / (u - l);
+    let chord = (at_u - at_l) / (u - l);
     let chord_usable = u - l > 1e-9 * x.magnitude().max(1e-9) && chord.is_finite();
     let lower = if l >= 0.0 && chord_usable {
         let at = |end: f64, value: f64| down_product(value - up_product(chord * end));
-        Line { slope: chord, intercept: at(l, image_low.lower).min(at(u, image_high.lower)) }
+        Line { slope: chord, intercept: at(l, at_l - error).min(at(u, at_u - error)) }
     } else {
-        Line { slope: flat, intercept: down_product(image_low.lower - up_product(flat * l)) }
+        Line { slope: flat, intercept: down_product(at_l - error - up_product(flat * l)) }
     };
     let upper = if u <= 0.0 && chord_usable {
         let at = |end: f64, value: f64| up_product(value - down_product(chord * end));
-        Line { slope: chord, intercept: at(l, image_low.upper).max(at(u, image_high.upper)) }
+        Line { slope: chord, intercept: at(l, at_l + error).max(at(u, at_u + error)) }
     } else {
-        Line { slope: flat, intercept: up_product(image_high.upper - down_product(flat * u)) }
+        Line { slope: flat, intercept: up_product(at_u + error - down_product(flat * u)) }
     };
     (lower, upper)
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 /// `(row * width + column) * channels + channel`. A convolution then touches contiguous runs of
 /// channels, and a linear layer is a convolution of a 1×1 image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Shape {
     /// Rows.
     pub height: usize,
@@ -46,7 +47,8 @@ impl Shape {
 
 impl std::fmt::Display for Shape {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.positions() == 1 {
+        // Not `positions() == 1`: the product may overflow in a description that is about to be refused.
+        if (self.height, self.width) == (1, 1) {
             write!(f, "{}", self.channels)
         } else {
             write!(f, "{}x{}x{}", self.channels, self.height, self.width)

@@ -172,13 +172,11 @@ impl Grid {
     }
 }
 
+/// The graph a carrier makes, or why there is none.
+pub type Built<C> = Result<Graph<<C as Carrier>::State, <C as Carrier>::Trace>, Halt<<C as Carrier>::Error>>;
+
 /// Builds the trajectory graph from the states in `start`.
-pub fn build<C: Carrier>(
-    carrier: &mut C,
-    grid: &Grid,
-    start: C::State,
-    limits: &Limits<'_>,
-) -> Result<Graph<C::State, C::Trace>, Halt<C::Error>> {
+pub fn build<C: Carrier>(carrier: &mut C, grid: &Grid, start: C::State, limits: &Limits<'_>) -> Built<C> {
     let line = &grid.line;
     let mut vertices: Vec<Vertex<C::State, C::Trace>> = Vec::new();
     let mut edges: Vec<Edge<C::State>> = Vec::new();

@@ -7,7 +7,7 @@ use thiserror::Error;
 use crate::controller::{self, Action};
 use crate::system::{Stage, System, TrialStep, pull_back_step, trial_step};
 use crate::tableau::Tableau;
-use crate::timeline::{Moment, Place, Timeline};
+use crate::timeline::{Moment, Place, Timeline, arrival};
 
 /// Why a solve ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -299,7 +299,8 @@ where
         rule: impl Fn(f64, u32) -> (bool, f64),
     ) -> Result<(), SolveError> {
         let (mut time, mut step) = (0.0, initial_step.min(end));
-        while time < end - 1e-8 {
+        let arrived = end - arrival(end);
+        while time < arrived {
             let trial = self.attempt(time, step)?;
             let error = trial.error / tolerance;
             let (accepted, factor) = rule(error, self.tableau.order);
@@ -313,7 +314,7 @@ where
                 time += step;
             }
             step = (step * factor).min(end - time);
-            if step < 1e-14 * end && time < end - 1e-8 {
+            if step < 1e-14 * end && time < arrived {
                 if error == f64::INFINITY {
                     return Err(SolveError::NotFinite { time });
                 }

@@ -65,8 +65,10 @@ pub enum Moment {
     End,
 }
 
-/// Steps closer to the end time than this count as having reached it.
-const ARRIVED: f64 = 1e-8;
+/// How close to the end time counts as having reached it: 1e-8, or that part of a shorter interval.
+pub(crate) fn arrival(end: f64) -> f64 {
+    1e-8 * end.min(1.0)
+}
 
 /// The automaton of one controlled adaptive solve from 0 to `end`.
 #[derive(Clone, Debug)]
@@ -192,7 +194,7 @@ impl Timeline {
                 next.fraction = self.whole;
             }
         }
-        if self.time(&next) + ARRIVED < self.end { Moment::At(next) } else { Moment::End }
+        if self.time(&next) + arrival(self.end) < self.end { Moment::At(next) } else { Moment::End }
     }
 }
 

@@ -133,7 +133,8 @@ impl Attack {
                 }
                 let Ok(run) = Inference::run(network, &point, precision) else { break };
                 best = best.min(margin(&run.output, label).0);
-                if run.prediction() != label {
+                // Where the ball is narrower than the program's format, no point of it may be left.
+                if run.prediction() != label && ball.contains(&point) {
                     return AttackOutcome { witness: Some(point), margin: best };
                 }
                 if step == self.steps {

@@ -9,7 +9,7 @@ use gains_core::arithmetic::analysis_error;
 use gains_core::interval::Centred;
 use gains_core::network::Layer;
 use gains_core::relaxation::Lines;
-use gains_core::{Arithmetic, BoxVec, LowerSlope, OdeBlock, Rows, Window, kernels};
+use gains_core::{AffineMap, Arithmetic, BoxVec, LowerSlope, OdeBlock, Rows, Window, kernels};
 use gains_ode::{Action, Graph, Tableau};
 
 use crate::box_step::{LayerTrace, StageTrace, StepTrace};
@@ -306,10 +306,18 @@ impl<'a> GraphPull<'a> {
             let full = &on_slope[row * n..(row + 1) * n];
             current.extend(at.iter().map(|&i| full[i]));
         }
-        let mut width = at.len();
+        // The neurons `current` has coefficients on.
+        let mut have: &[u32] = &stage.slope_alive;
         let mut scratch = Vec::new();
         let per_group = count / (slopes.len() * parts);
         for (index, layer) in self.ode.dynamics.layers.iter().enumerate().rev() {
+            let want: &[u32] = match &stage.layers[index] {
+                LayerTrace::Activation { alive, .. } => alive,
+                LayerTrace::Affine { outputs, .. } => outputs,
+            };
+            current = regather(current, count, have, want);
+            have = want;
+            let width = have.len();
             match (layer, &stage.layers[index]) {
                 (Layer::Activation(_), LayerTrace::Activation { activation, bounds, .. }) => {
                     let gamma = analysis_error(width);
@@ -339,15 +347,63 @@ impl<'a> GraphPull<'a> {
                         let (constant, size) = kernels::dot_and_size(a, &bias, magnitude);
                         book.absorb(row, constant, gamma * size);
                     }
-                    matrix.gather(outputs, inputs, &mut scratch);
-                    let mut next = vec![0.0; count * inputs.len()];
-                    multiply(count, width, inputs.len(), &current, &scratch, &mut next);
-                    current = next;
-                    width = inputs.len();
+                    // Few neurons alive: a small dense product. Many: the convolution's own way, which
+                    // touches fewer weights. The extra rows stand for gathering and packing.
+                    let dense = outputs.len() * inputs.len() * (count + 16);
+                    current = if dense < map.pull_cost() * (count + count / 3) {
+                        matrix.gather(outputs, inputs, &mut scratch);
+                        let mut next = vec![0.0; count * inputs.len()];
+                        multiply(count, width, inputs.len(), &current, &scratch, &mut next);
+                        next
+                    } else {
+                        pull_full(map, &current, outputs, inputs)
+                    };
+                    have = inputs;
                 }
                 _ => unreachable!("a trace follows the layers it was made from"),
             }
         }
-        Some(current)
+        Some(regather(current, count, have, &self.live))
     }
+}
+
+/// Moves coefficients from the neurons they are on to another selection of the same neurons. What is left
+/// out is identically zero in its place, so its coefficients do not matter; what is new has none.
+fn regather(coefficients: Vec<f64>, count: usize, have: &[u32], want: &[u32]) -> Vec<f64> {
+    if have == want {
+        return coefficients;
+    }
+    let from: Vec<Option<usize>> = want.iter().map(|i| have.binary_search(i).ok()).collect();
+    let width = have.len();
+    (0..count)
+        .flat_map(|row| from.iter().map(move |at| at.map(|at| row * width + at)))
+        .map(|at| at.map_or(0.0, |at| coefficients[at]))
+        .collect()
+}
+
+/// Pulls coefficients on some outputs of a map back to coefficients on some of its inputs.
+fn pull_full(map: &AffineMap, coefficients: &[f64], outputs: &[u32], inputs: &[u32]) -> Vec<f64> {
+    let count = coefficients.len() / outputs.len().max(1);
+    let mut rows = Rows::zeros(count, Window::full(map.output()));
+    for row in 0..count {
+        let part = &coefficients[row * outputs.len()..(row + 1) * outputs.len()];
+        let full = rows.row_mut(row);
+        for (&at, a) in outputs.iter().zip(part) {
+            full[at as usize] = *a;
+        }
+    }
+    let pulled = map.pull_linear(&rows);
+    // A strided convolution may not see the far edge of its input: there the coefficients are zero.
+    let mut full = vec![0.0; map.input().len()];
+    let mut picked = Vec::with_capacity(count * inputs.len());
+    for row in 0..count {
+        let mut part = pulled.row(row);
+        for run in pulled.window.runs() {
+            let (head, tail) = part.split_at(run.len());
+            full[run].copy_from_slice(head);
+            part = tail;
+        }
+        picked.extend(inputs.iter().map(|&i| full[i as usize]));
+    }
+    picked
 }

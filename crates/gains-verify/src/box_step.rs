@@ -101,11 +101,15 @@ fn pick(values: &[f64], at: &[u32]) -> Vec<f64> {
 }
 
 impl BoxSteps<'_> {
-    /// Encloses `g(time, x)`.
-    fn evaluate(&self, x: &BoxVec, time: f64) -> (BoxVec, Vec<LayerTrace>) {
+    /// Encloses `g(time, x)`. Every layer is checked: what overflows may look harmless again behind the
+    /// next activation.
+    fn evaluate(&self, x: &BoxVec, time: f64) -> Result<(BoxVec, Vec<LayerTrace>), Reason> {
         let mut value = x.clone();
         let mut layers: Vec<LayerTrace> = Vec::new();
         for layer in &self.dynamics.layers {
+            if !value.is_sane() {
+                return Err(Reason::Overflow { time });
+            }
             match layer {
                 Layer::Affine(map) if self.keep_traces => {
                     let (next, v) = map.apply_box_traced(&value, &value.magnitudes(), time, self.arithmetic);
@@ -129,7 +133,7 @@ impl BoxSteps<'_> {
                 }
             }
         }
-        (value, layers)
+        if value.is_sane() { Ok((value, layers)) } else { Err(Reason::Overflow { time }) }
     }
 }
 
@@ -156,7 +160,7 @@ impl Carrier for BoxSteps<'_> {
                 tableau.stages[i].iter().map(|a| step * a).zip(&slopes).collect();
             let (input, input_magnitude) = combine(Some(state), &terms, n, self.arithmetic);
             let at = time + tableau.nodes[i] * step;
-            let (slope, layers) = self.evaluate(&input, at);
+            let (slope, layers) = self.evaluate(&input, at)?;
             if self.keep_traces && i < tableau.solution_stages() {
                 let slope_alive = alive(&slope).into();
                 trace.stages.push(StageTrace { time: at, input_magnitude, layers, slope_alive });

@@ -155,7 +155,6 @@ impl Verifier {
         report
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn decide(
         &self,
         image: &[f64],

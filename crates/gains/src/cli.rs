@@ -104,7 +104,7 @@ pub struct WorkArgs {
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
     /// Seconds per sample and eps; beyond them the verdict is unknown
-    #[arg(long, value_name = "SECONDS", value_parser = positive, default_value = "300")]
+    #[arg(long, value_name = "SECONDS", value_parser = positive, allow_negative_numbers = true, default_value = "300")]
     pub timeout: f64,
     /// Most solver states a region may reach; beyond them the verdict is unknown
     #[arg(long, value_name = "N", default_value_t = 20_000)]
@@ -146,7 +146,7 @@ pub struct CertifyArgs {
     #[command(flatten)]
     pub data: DataArgs,
     /// Radii: largest change of a pixel, on the scale 0 to 1
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = radius, default_value = "0.1")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = radius, allow_negative_numbers = true, default_value = "0.1")]
     pub eps: Vec<f64>,
     /// How to bound: intervals, linear bounds, or the best of both
     #[arg(long, value_enum, default_value_t = MethodArg::Gains)]
@@ -172,7 +172,7 @@ pub struct EvalArgs {
     #[command(flatten)]
     pub data: DataArgs,
     /// Radii: largest change of a pixel, on the scale 0 to 1
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = radius, default_value = "0.1")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = radius, allow_negative_numbers = true, default_value = "0.1")]
     pub eps: Vec<f64>,
     /// The arithmetic the proof is about
     #[arg(long, value_enum, default_value_t = ArithmeticArg::Real)]
@@ -192,7 +192,7 @@ pub struct AttackSettings {
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub steps: usize,
     /// Size of one gradient step
-    #[arg(long, value_name = "SIZE", value_parser = positive, default_value = "0.0025")]
+    #[arg(long, value_name = "SIZE", value_parser = positive, allow_negative_numbers = true, default_value = "0.0025")]
     pub step_size: f64,
     /// Random starts
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -214,7 +214,7 @@ pub struct AttackArgs {
     #[command(flatten)]
     pub data: DataArgs,
     /// Radii: largest change of a pixel, on the scale 0 to 1
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = radius, default_value = "0.1")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = radius, allow_negative_numbers = true, default_value = "0.1")]
     pub eps: Vec<f64>,
     #[command(flatten)]
     pub attack: AttackSettings,
@@ -257,7 +257,7 @@ pub struct TrajectoryArgs {
     #[arg(long, value_name = "INDEX", default_value_t = 0, conflicts_with = "samples")]
     pub sample: usize,
     /// Radius of the region
-    #[arg(long, value_parser = radius, default_value = "0.1")]
+    #[arg(long, value_parser = radius, allow_negative_numbers = true, default_value = "0.1")]
     pub eps: f64,
     /// How to bound the input of the ODE
     #[arg(long, value_enum, default_value_t = MethodArg::Gains)]
@@ -332,7 +332,7 @@ pub struct BenchArgs {
     #[command(flatten)]
     pub data: DataArgs,
     /// Radii
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = radius, default_value = "0.1,0.15")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = radius, allow_negative_numbers = true, default_value = "0.1,0.15")]
     pub eps: Vec<f64>,
     /// Rounds; the median counts
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]

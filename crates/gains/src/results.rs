@@ -145,8 +145,17 @@ impl Results {
             }
             return Ok(results);
         }
+        // A device or pipe is simply written to; it can be neither overwritten nor gone on with.
+        let special = std::fs::metadata(path).is_ok_and(|m| !m.is_file());
+        if special && args.resume {
+            return Err(Failure::usage(format!("--resume needs a plain file, '{}' is none", path.display()))
+                .hint("name a file with --out"));
+        }
         if args.resume && path.exists() {
             results.resume(path, identity)?;
+        } else if special {
+            let file = OpenOptions::new().write(true).open(path).map_err(|e| Failure::writing(path, &e))?;
+            results.sink = Sink::File(path.clone(), file);
         } else {
             let file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|e| {
                 if e.kind() == std::io::ErrorKind::AlreadyExists {

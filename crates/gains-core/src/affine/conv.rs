@@ -161,6 +161,10 @@ impl Conv2d {
         self.forward.len() + self.bias.len() + if self.time.is_some() { taps * self.bias.len() } else { 0 }
     }
 
+    pub(super) fn pull_cost(&self) -> usize {
+        self.output.positions() * self.forward.len()
+    }
+
     pub(super) fn uses_time(&self) -> bool {
         self.time.is_some()
     }

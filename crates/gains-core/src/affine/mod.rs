@@ -170,12 +170,26 @@ impl AffineMap {
         let bias = rows.window.cut(&self.bias(time));
         let magnitude = rows.window.cut(magnitude);
         let gamma = arithmetic.dot(self.terms() + bias.len());
-        let mut pulled = each!(self, map => map.pull_rows(rows));
+        let mut pulled = self.pull_linear(rows);
         for row in 0..rows.count {
             let (product, size) = kernels::dot_and_size(rows.row(row), &bias, &magnitude);
             pulled.absorb(row, product, gamma * size);
         }
         pulled
+    }
+
+    /// `A ↦ A W` alone, constants and slack unchanged and no rounding charged: for callers that keep
+    /// those books themselves.
+    pub fn pull_linear(&self, rows: &Rows) -> Rows {
+        each!(self, map => map.pull_rows(rows))
+    }
+
+    /// Multiplications [`Self::pull_linear`] takes per full row; what a dense product is weighed against.
+    pub fn pull_cost(&self) -> usize {
+        match self {
+            Self::Conv(map) => map.pull_cost(),
+            _ => self.output().len(),
+        }
     }
 
     /// The whole linear part as a dense matrix (outputs × inputs).

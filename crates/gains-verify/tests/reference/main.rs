@@ -4,6 +4,8 @@
 //! when it is not set. Images come from `GAINS_DATA`, else from `data/` beside that folder, else (the
 //! first 100 of Fashion-MNIST) from the bundled sample.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
 mod accuracy;
 mod golden;
 mod support;

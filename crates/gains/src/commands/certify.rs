@@ -15,6 +15,7 @@ use crate::{files, interrupt, progress, runner, samples};
 
 /// Runs the command.
 pub fn run(args: &CertifyArgs, global: &Global) -> Outcome {
+    distinct(&args.eps)?;
     let verifier = Verifier::new(files::load_model(args.model.as_deref())?);
     let (images, indices) = samples::load(&args.data, verifier.network())?;
     let settings = Settings {

@@ -87,7 +87,7 @@ fn paint(view: &View<'_>, root: &Area<'_>) -> Result<(), Box<dyn std::error::Err
     }
     chart.draw_series([Circle::new(terminal, 8, CONCRETE.filled())])?;
     let label = TextStyle::from(("sans-serif", 15).into_font()).pos(Pos::new(HPos::Left, VPos::Center));
-    chart.draw_series([Text::new("  end", terminal, label.clone())])?;
+    chart.draw_series([Text::new("end", (terminal.0 + 0.015 * view.end, terminal.1), label)])?;
     legend(root, view)?;
     Ok(())
 }
@@ -111,7 +111,7 @@ fn legend(root: &Area<'_>, view: &View<'_>) -> Result<(), Box<dyn std::error::Er
             root.draw(&Circle::new((x + 11, 56), 5, colour.filled()))?;
         }
         root.draw(&Text::new(name, (x + 28, 56), text.clone()))?;
-        x += 44 + 8 * name.len() as i32;
+        x += 50 + 7 * name.len() as i32;
     }
     let size = format!("{} vertices, {} edges", view.graph.vertex_count(), view.graph.edges.len());
     root.draw(&Text::new(size, (96, 76), text))?;

@@ -1,0 +1,136 @@
+//! Relaxations: lines must stay on their side of the activation, and rows that use them below the truth.
+
+use gains_core::relaxation::{Line, Lines};
+use gains_core::{Activation, Arithmetic, BoxVec, Interval, LowerSlope, Relaxation, Rows, Shape, Window};
+
+use crate::exact::Exact;
+use crate::maps::least;
+use crate::matrices::{numbers, random_box};
+
+const POLICIES: [LowerSlope; 3] = [LowerSlope::MinArea, LowerSlope::Zero, LowerSlope::One];
+
+fn at(line: Line, x: f64) -> Exact {
+    &(&Exact::from(line.slope) * &x.into()) + &line.intercept.into()
+}
+
+fn leaky(slope: f64, x: f64) -> Exact {
+    if x > 0.0 { x.into() } else { &Exact::from(slope) * &x.into() }
+}
+
+/// Interval ends of every size, both signs.
+fn ends() -> Vec<f64> {
+    let mut ends =
+        vec![0.0, 5e-324, 1e-310, 1e-200, 1e-17, 1e-5, 0.1, 1.0 / 3.0, 1.0, 7.7, 1e9, 1e150, 1e300];
+    let negative: Vec<f64> = ends.iter().map(|x| -x).collect();
+    ends.extend(negative);
+    ends.sort_by(f64::total_cmp);
+    ends
+}
+
+/// Piecewise linear: exact at both ends and at the kink is exact everywhere.
+#[test]
+fn relu_lines_are_on_their_side_exactly() {
+    for leak in [0.0, 0.01, 0.3, 1.0] {
+        let activation = if leak == 0.0 { Activation::Relu } else { Activation::LeakyRelu { slope: leak } };
+        for policy in POLICIES {
+            for &l in &ends() {
+                for &u in ends().iter().filter(|u| **u >= l) {
+                    for arithmetic in [Arithmetic::Real, Arithmetic::Float32] {
+                        let r = Relaxation::new(activation, Interval::new(l, u), policy, arithmetic);
+                        for x in [l, u].into_iter().chain((l <= 0.0 && 0.0 <= u).then_some(0.0)) {
+                            let y = leaky(leak, x);
+                            let what = format!("{activation} {policy:?} [{l:e}, {u:e}] at {x:e}");
+                            assert!(at(r.lower, x) <= y, "{what}: lower");
+                            assert!(at(r.upper, x) >= y, "{what}: upper");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A float32 program is allowed an activation that is 4 ulp off, anywhere in the interval, not only at
+/// its ends: the lines must leave that much room at every point.
+#[test]
+fn smooth_lines_leave_room_for_the_error_of_the_program() {
+    let mut random = fastrand::Rng::with_seed(21);
+    for activation in [Activation::Sigmoid, Activation::Tanh, Activation::LeakyRelu { slope: 0.1 }] {
+        for round in 0..4000 {
+            let centre = (random.f64() - 0.5) * [0.0, 1e-3, 1.0, 20.0][round % 4];
+            let width = random.f64() * [1e-6, 1e-3, 0.1, 8.0][random.usize(0..4)];
+            let x = Interval::new(centre - width, centre + random.f64() * width);
+            for (arithmetic, error) in [
+                (Arithmetic::Real, 0.0),
+                // One ulp is at most 2⁻²³ of the value.
+                (Arithmetic::Float32, 4.0 * f64::from(f32::EPSILON)),
+            ] {
+                let r = Relaxation::new(activation, x, LowerSlope::MinArea, arithmetic);
+                let image = activation.image(x, arithmetic);
+                for k in 0..=16 {
+                    let p = (x.lower + (x.upper - x.lower) * f64::from(k) / 16.0).clamp(x.lower, x.upper);
+                    let y = activation.value(p);
+                    // The reference value itself is within 3 ulp of float64.
+                    let (low, high) = (y - (error - 7e-16) * y.abs(), y + (error - 7e-16) * y.abs());
+                    let what = format!("{activation} {arithmetic} [{}, {}] at {p}", x.lower, x.upper);
+                    assert!(at(r.lower, p) <= low.into(), "{what}: lower line");
+                    assert!(at(r.upper, p) >= high.into(), "{what}: upper line");
+                    assert!(image.lower <= low && image.upper >= high.min(1.0).min(high), "{what}: image");
+                }
+            }
+        }
+    }
+}
+
+/// A row pulled back through ReLUs, checked exactly: for every corner of the box and every kink the row
+/// must lie below `A·relu(x)`. Coordinates are independent, so the worst case is found one at a time.
+#[test]
+fn relaxed_rows_stay_below_the_activated_rows() {
+    let mut random = fastrand::Rng::with_seed(22);
+    for round in 0..300 {
+        let shape = Shape::image(2, 2, random.usize(1..4));
+        let n = shape.len();
+        let x = random_box(&mut random, n, 1.0, [2.0, 0.1, 1e-9][round % 3]);
+        let leak = [0.0, 0.2][round % 2];
+        let activation = if leak == 0.0 { Activation::Relu } else { Activation::LeakyRelu { slope: leak } };
+        let per_policy: Vec<Lines> =
+            POLICIES.iter().map(|&p| Lines::for_box(activation, &x, p, Arithmetic::Real)).collect();
+        let block = numbers(&mut random, 2 * n, 3.0);
+        let rows = Rows::new(Window::full(shape), block.repeat(3));
+        let mut relaxed = rows.clone();
+        relaxed.relax(&per_policy.iter().collect::<Vec<_>>());
+        for row in 0..rows.count {
+            let constant = &Exact::from(relaxed.slack[row]) - &relaxed.constant[row].into();
+            let gap = (0..n).fold(constant, |sum, i| {
+                let (a, b) = (Exact::from(rows.row(row)[i]), Exact::from(relaxed.row(row)[i]));
+                let difference = |p: f64| &(&a * &leaky(leak, p)) - &(&b * &p.into());
+                let kink = (x.lower[i] < 0.0 && x.upper[i] > 0.0).then_some(0.0);
+                let least = [x.lower[i], x.upper[i]].into_iter().chain(kink).map(difference).min();
+                &sum + &least.unwrap()
+            });
+            assert!(!gap.is_negative(), "round {round} row {row}: {:e}", gap.to_f64());
+        }
+        for (lines, policy) in per_policy.iter().zip(POLICIES) {
+            let image = lines.image(&x);
+            for i in 0..n {
+                assert!(Exact::from(image.lower[i]) <= leaky(leak, x.lower[i]), "{policy:?}");
+                assert!(Exact::from(image.upper[i]) >= leaky(leak, x.upper[i]), "{policy:?}");
+            }
+        }
+    }
+}
+
+/// Not-a-number coefficients must not turn into innocent zeros.
+#[test]
+fn broken_rows_bound_nothing() {
+    let shape = Shape::flat(2);
+    let x = BoxVec::new(vec![-1.0, -1.0], vec![1.0, 1.0]);
+    let lines = Lines::for_box(Activation::Relu, &x, LowerSlope::MinArea, Arithmetic::Real);
+    for broken in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        let mut rows = Rows::new(Window::full(shape), vec![1.0, broken]);
+        rows.relax(&[&lines]);
+        assert_eq!(rows.lower_bounds(&x)[0], f64::NEG_INFINITY, "{broken}");
+    }
+    let exact = least(&[1.0.into(), (-2.0).into()], 0.5.into(), &x);
+    assert_eq!(exact.to_f64(), -2.5, "the oracle itself");
+}

@@ -1,0 +1,7 @@
+//! The program as a user types it.
+#![allow(clippy::unwrap_used)]
+
+mod bad_input;
+mod certify;
+mod commands;
+mod support;
