@@ -65,8 +65,32 @@ impl Activation {
         }
     }
 
+    /// Encloses the derivative over an interval (at a kink: both one-sided ones). By the mean value
+    /// theorem `f(b) − f(a)` lies in this range times `b − a` for all `a`, `b` in the interval.
+    pub fn derivative_range(self, x: Interval) -> Interval {
+        let steps = |left: f64| match (x.lower >= 0.0, x.upper <= 0.0) {
+            (true, _) => Interval::point(1.0),
+            (_, true) => Interval::point(left),
+            _ => Interval::new(left.min(1.0), left.max(1.0)),
+        };
+        match self {
+            Self::Relu => steps(0.0),
+            Self::LeakyRelu { slope } => steps(slope),
+            Self::Sigmoid | Self::Tanh => {
+                // Largest at zero, falling to both sides.
+                let far = x.magnitude();
+                let near = if x.contains(0.0) { 0.0 } else { x.lower.abs().min(x.upper.abs()) };
+                let slack = 256.0 * f64::EPSILON;
+                Interval::new(
+                    (self.derivative(far) * (1.0 - slack) - TINY).max(0.0),
+                    self.derivative(near) * (1.0 + slack) + TINY,
+                )
+            }
+        }
+    }
+
     /// Absolute error of evaluating the activation at `x`, whose value is about `value`: zero for ReLU.
-    pub(crate) fn evaluation_error(self, value: f64, arithmetic: Arithmetic) -> f64 {
+    pub fn evaluation_error(self, value: f64, arithmetic: Arithmetic) -> f64 {
         match self {
             Self::Relu => 0.0,
             _ => arithmetic.function() * value.abs() + arithmetic.underflow().max(TINY),

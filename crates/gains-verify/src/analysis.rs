@@ -11,7 +11,7 @@ use gains_ode::{Graph, Limits, Tableau};
 use serde::{Deserialize, Serialize};
 
 use crate::backward::{GraphPull, OdeMatrices};
-use crate::box_step::{BoxSteps, StepTrace};
+use crate::box_step::{BoxSteps, StepForm, StepTrace};
 use crate::limits::{Clock, Reason};
 use crate::property::Property;
 
@@ -97,6 +97,7 @@ enum Element<'a> {
 /// The enclosures of all layers over one region.
 pub struct Analysis<'a> {
     method: Method,
+    form: StepForm,
     arithmetic: Arithmetic,
     clock: Clock<'a>,
     input: BoxVec,
@@ -194,11 +195,12 @@ impl<'a> Analysis<'a> {
         prepared: &'a Prepared,
         input: BoxVec,
         method: Method,
+        form: StepForm,
         arithmetic: Arithmetic,
         clock: Clock<'a>,
     ) -> Result<Self, Reason> {
         let mut analysis =
-            Self { method, arithmetic, clock, output: input.clone(), input, elements: Vec::new() };
+            Self { method, form, arithmetic, clock, output: input.clone(), input, elements: Vec::new() };
         // Layers since the input after which plain intervals may lose precision.
         let mut mixing = 0;
         for (block, matrices) in prepared.network.blocks.iter().zip(&prepared.matrices) {
@@ -266,6 +268,7 @@ impl<'a> Analysis<'a> {
             tableau: Tableau::of(ode.solver.method),
             tolerance: grid.tolerance,
             arithmetic: self.arithmetic,
+            form: self.form,
             keep_traces: self.method != Method::Box,
             clock: self.clock,
             bytes: 0,

@@ -1,7 +1,9 @@
-//! One solver step on a box, with independent intervals for the stages (paper, section 5).
+//! One solver step on a box, by default with independent intervals for the stages (paper, section 5).
 //!
 //! Stage inputs are `x + h Σ aᵢⱼ kⱼ`, the result is `y = x + h Σ bᵢ kᵢ`, the error estimate
-//! `δ = ‖h Σ eᵢ kᵢ‖₁ / τ`, each enclosed by interval arithmetic with the `kᵢ` taken as independent.
+//! `δ = ‖h Σ eᵢ kᵢ‖₁ / τ`, each enclosed by interval arithmetic with the `kᵢ` taken as independent. In difference
+//! form ([`crate::difference_step`]) the same sums are enclosed a second time, through the differences
+//! between consecutive stages, and intersected.
 
 use std::sync::Arc;
 
@@ -9,7 +11,9 @@ use gains_core::interval::{combine, sum_of_magnitudes};
 use gains_core::network::Layer;
 use gains_core::{Activation, Arithmetic, BoxVec, Interval, Stack};
 use gains_ode::{Carrier, Step, Tableau};
+use serde::{Deserialize, Serialize};
 
+use crate::difference_step::{Slopes, telescoped};
 use crate::limits::{Clock, Reason};
 
 /// What rows need to know about one layer of one stage.
@@ -74,6 +78,17 @@ impl StepTrace {
     }
 }
 
+/// How the stages of a step are bounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StepForm {
+    /// Each on its own, as in the paper.
+    #[default]
+    Independent,
+    /// Each as the one before plus a difference: two to three times the work, far tighter.
+    Difference,
+}
+
 /// Pushes boxes through solver steps.
 pub struct BoxSteps<'a> {
     /// The right-hand side.
@@ -84,6 +99,8 @@ pub struct BoxSteps<'a> {
     pub tolerance: f64,
     /// Whose arithmetic is enclosed.
     pub arithmetic: Arithmetic,
+    /// How the stages are bounded.
+    pub form: StepForm,
     /// Whether rows will be pulled back later.
     pub keep_traces: bool,
     /// Time and memory.
@@ -92,12 +109,28 @@ pub struct BoxSteps<'a> {
     pub bytes: usize,
 }
 
-fn alive(b: &BoxVec) -> Vec<u32> {
+pub(crate) fn alive(b: &BoxVec) -> Vec<u32> {
     (0..b.len()).filter(|&i| b.lower[i] != 0.0 || b.upper[i] != 0.0).map(|i| i as u32).collect()
 }
 
 fn pick(values: &[f64], at: &[u32]) -> Vec<f64> {
     at.iter().map(|&i| values[i as usize]).collect()
+}
+
+/// Notes an activation for rows, and that its affine map need only feed the neurons that are alive.
+pub(crate) fn record_activation(
+    layers: &mut Vec<LayerTrace>,
+    activation: Activation,
+    before: &BoxVec,
+    image: &BoxVec,
+) {
+    let alive: Arc<[u32]> = alive(image).into();
+    if let Some(LayerTrace::Affine { outputs, magnitude }) = layers.last_mut() {
+        *magnitude = pick(magnitude, &alive);
+        *outputs = alive.clone();
+    }
+    let bounds = BoxVec::new(pick(&before.lower, &alive), pick(&before.upper, &alive));
+    layers.push(LayerTrace::Activation { activation, alive, bounds });
 }
 
 impl BoxSteps<'_> {
@@ -121,19 +154,40 @@ impl BoxSteps<'_> {
                 Layer::Activation(activation) => {
                     let image = activation.image_box(&value, self.arithmetic);
                     if self.keep_traces {
-                        let alive: Arc<[u32]> = alive(&image).into();
-                        if let Some(LayerTrace::Affine { outputs, magnitude }) = layers.last_mut() {
-                            *magnitude = pick(magnitude, &alive);
-                            *outputs = alive.clone();
-                        }
-                        let bounds = BoxVec::new(pick(&value.lower, &alive), pick(&value.upper, &alive));
-                        layers.push(LayerTrace::Activation { activation: *activation, alive, bounds });
+                        record_activation(&mut layers, *activation, &value, &image);
                     }
                     value = image;
                 }
             }
         }
         if value.is_sane() { Ok((value, layers)) } else { Err(Reason::Overflow { time }) }
+    }
+}
+
+impl BoxSteps<'_> {
+    /// Encloses the slopes of the first `count` stages of a step, each on its own.
+    fn independent_slopes(
+        &self,
+        state: &BoxVec,
+        time: f64,
+        step: f64,
+        count: usize,
+    ) -> Result<Slopes, Reason> {
+        let tableau = self.tableau;
+        let mut out = Slopes::default();
+        for i in 0..count {
+            let terms: Vec<(f64, &BoxVec)> =
+                tableau.stages[i].iter().map(|a| step * a).zip(&out.slopes).collect();
+            let (input, input_magnitude) = combine(Some(state), &terms, state.len(), self.arithmetic);
+            let at = time + tableau.nodes[i] * step;
+            let (slope, layers) = self.evaluate(&input, at)?;
+            if self.keep_traces && i < tableau.solution_stages() {
+                let slope_alive = alive(&slope).into();
+                out.traces.push(StageTrace { time: at, input_magnitude, layers, slope_alive });
+            }
+            out.slopes.push(slope);
+        }
+        Ok(out)
     }
 }
 
@@ -153,29 +207,28 @@ impl Carrier for BoxSteps<'_> {
         let n = state.len();
         let tableau = self.tableau;
         let stages = if with_error { tableau.len() } else { tableau.solution_stages() };
-        let mut slopes: Vec<BoxVec> = Vec::with_capacity(stages);
-        let mut trace = StepTrace { step, ..StepTrace::default() };
-        for i in 0..stages {
-            let terms: Vec<(f64, &BoxVec)> =
-                tableau.stages[i].iter().map(|a| step * a).zip(&slopes).collect();
-            let (input, input_magnitude) = combine(Some(state), &terms, n, self.arithmetic);
-            let at = time + tableau.nodes[i] * step;
-            let (slope, layers) = self.evaluate(&input, at)?;
-            if self.keep_traces && i < tableau.solution_stages() {
-                let slope_alive = alive(&slope).into();
-                trace.stages.push(StageTrace { time: at, input_magnitude, layers, slope_alive });
-            }
-            slopes.push(slope);
-        }
-        let weigh = |weights: &[f64]| -> Vec<(f64, &BoxVec)> {
-            weights.iter().map(|w| step * w).zip(&slopes).collect()
+        let Slopes { slopes, differences, traces } = match self.form {
+            StepForm::Independent => self.independent_slopes(state, time, step, stages)?,
+            StepForm::Difference => self.difference_slopes(state, time, step, stages)?,
         };
-        let (next, output_magnitude) = combine(Some(state), &weigh(tableau.weights), n, self.arithmetic);
+        // `base + h Σ w k`, with the differences between the slopes where they are known.
+        let weigh = |base: Option<&BoxVec>, weights: &[f64]| {
+            let coefficients: Vec<f64> = weights.iter().map(|w| step * w).take(stages).collect();
+            let terms: Vec<(f64, &BoxVec)> = coefficients.iter().copied().zip(&slopes).collect();
+            let (mut sum, magnitude) = combine(base, &terms, n, self.arithmetic);
+            if differences.len() + 1 == stages {
+                let rounding = (&magnitude[..], self.arithmetic);
+                sum.meet(&telescoped(base, &coefficients, &slopes, &differences, rounding));
+            }
+            (sum, magnitude)
+        };
+        let mut trace = StepTrace { step, stages: traces, ..StepTrace::default() };
+        let (next, output_magnitude) = weigh(Some(state), tableau.weights);
         if !next.is_sane() {
             return Err(Reason::Overflow { time: time + step });
         }
         let error = if with_error {
-            let (error, _) = combine(None, &weigh(tableau.error), n, self.arithmetic);
+            let (error, _) = weigh(None, tableau.error);
             let norm = sum_of_magnitudes(&error, self.arithmetic);
             let slack = self.arithmetic.short_sum(2);
             let lower = norm.lower / self.tolerance * (1.0 - slack);

@@ -10,12 +10,14 @@ pub mod attack;
 pub mod backward;
 pub mod box_step;
 pub mod curls;
+pub mod difference_step;
 pub mod limits;
 pub mod property;
 pub mod verifier;
 
 pub use analysis::{Analysis, Method};
 pub use attack::{Attack, AttackLoss};
+pub use box_step::StepForm;
 pub use limits::{Budget, Reason};
 pub use property::Property;
 pub use verifier::{Report, Verdict, Verifier};

@@ -7,6 +7,7 @@ use gains_ode::Inference;
 
 use crate::analysis::{Analysis, Bounds, Method, Prepared, image_region};
 use crate::attack::{Attack, AttackOutcome};
+use crate::box_step::StepForm;
 use crate::limits::{Budget, Clock, Reason};
 use crate::property::Property;
 
@@ -43,6 +44,8 @@ impl Verdict {
 pub struct Settings {
     /// Methods to try, cheapest first; the first that verifies wins.
     pub methods: Vec<Method>,
+    /// How solver steps are bounded.
+    pub step_form: StepForm,
     /// Whose arithmetic the verdict is about.
     pub arithmetic: Arithmetic,
     /// Attack to run on what is not verified.
@@ -57,6 +60,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             methods: vec![Method::Gains],
+            step_form: StepForm::Independent,
             arithmetic: Arithmetic::Real,
             attack: None,
             attack_early: false,
@@ -111,7 +115,8 @@ impl Verifier {
         clock: Clock<'a>,
     ) -> Result<(Bounds, Analysis<'a>), Reason> {
         let region = image_region(image, eps, settings.pixels);
-        let analysis = Analysis::new(&self.prepared, region, method, settings.arithmetic, clock)?;
+        let analysis =
+            Analysis::new(&self.prepared, region, method, settings.step_form, settings.arithmetic, clock)?;
         let bounds = analysis.bound(&Property::classification(self.network().outputs(), label))?;
         Ok((bounds, analysis))
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gains_core::{Arithmetic, Precision};
 use gains_data::{Dataset, Split};
-use gains_verify::{AttackLoss, Method};
+use gains_verify::{AttackLoss, Method, StepForm};
 
 use crate::samples::Selection;
 
@@ -151,6 +151,9 @@ pub struct CertifyArgs {
     /// How to bound: intervals, linear bounds, or the best of both
     #[arg(long, value_enum, default_value_t = MethodArg::Gains)]
     pub method: MethodArg,
+    /// How solver steps are bounded: stages on their own, or each as the one before plus a difference
+    #[arg(long, value_enum, default_value_t = StepFormArg::Independent)]
+    pub step_form: StepFormArg,
     /// The arithmetic the proof is about: exact reals, or the network run in float32
     #[arg(long, value_enum, default_value_t = ArithmeticArg::Real)]
     pub arithmetic: ArithmeticArg,
@@ -174,6 +177,9 @@ pub struct EvalArgs {
     /// Radii: largest change of a pixel, on the scale 0 to 1
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = radius, allow_negative_numbers = true, default_value = "0.1")]
     pub eps: Vec<f64>,
+    /// How solver steps are bounded: stages on their own, or each as the one before plus a difference
+    #[arg(long, value_enum, default_value_t = StepFormArg::Independent)]
+    pub step_form: StepFormArg,
     /// The arithmetic the proof is about
     #[arg(long, value_enum, default_value_t = ArithmeticArg::Real)]
     pub arithmetic: ArithmeticArg,
@@ -262,6 +268,9 @@ pub struct TrajectoryArgs {
     /// How to bound the input of the ODE
     #[arg(long, value_enum, default_value_t = MethodArg::Gains)]
     pub method: MethodArg,
+    /// How solver steps are bounded: stages on their own, or each as the one before plus a difference
+    #[arg(long, value_enum, default_value_t = StepFormArg::Independent)]
+    pub step_form: StepFormArg,
     /// The arithmetic the graph is about
     #[arg(long, value_enum, default_value_t = ArithmeticArg::Real)]
     pub arithmetic: ArithmeticArg,
@@ -334,6 +343,9 @@ pub struct BenchArgs {
     /// Radii
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = radius, allow_negative_numbers = true, default_value = "0.1,0.15")]
     pub eps: Vec<f64>,
+    /// How solver steps are bounded: stages on their own, or each as the one before plus a difference
+    #[arg(long, value_enum, default_value_t = StepFormArg::Independent)]
+    pub step_form: StepFormArg,
     /// Rounds; the median counts
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
@@ -364,6 +376,24 @@ impl From<MethodArg> for Method {
             MethodArg::Box => Self::Box,
             MethodArg::Linear => Self::Linear,
             MethodArg::Gains => Self::Gains,
+        }
+    }
+}
+
+/// `--step-form`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StepFormArg {
+    /// As in the paper
+    Independent,
+    /// Two to three times the work per step, far tighter, so far fewer steps
+    Difference,
+}
+
+impl From<StepFormArg> for StepForm {
+    fn from(form: StepFormArg) -> Self {
+        match form {
+            StepFormArg::Independent => Self::Independent,
+            StepFormArg::Difference => Self::Difference,
         }
     }
 }

@@ -177,6 +177,17 @@ impl Conv2d {
         self.spread(time.abs(), |plane| &plane.magnitude, f64::abs)
     }
 
+    /// `elapsed·u` and `|elapsed|·|u|`: what the time channel adds while the time moves on.
+    pub(super) fn time_shift(&self, elapsed: f64) -> (Vec<f64>, Vec<f64>) {
+        match &self.time {
+            Some(plane) => (
+                plane.value.iter().map(|u| elapsed * u).collect(),
+                plane.magnitude.iter().map(|u| elapsed.abs() * u).collect(),
+            ),
+            None => (vec![0.0; self.output.len()], vec![0.0; self.output.len()]),
+        }
+    }
+
     fn spread(
         &self,
         time: f64,

@@ -150,6 +150,22 @@ impl AffineMap {
         (BoxVec::new(lanes.centre, lanes.radius), lanes.magnitude)
     }
 
+    /// Encloses `{W d + elapsed·u : d in the box}`: how far the outputs are apart if the inputs are apart by
+    /// `d` and the times by `elapsed`; the bias drops out. Only the rounding of the analysis is counted.
+    pub fn apply_difference(&self, d: &BoxVec, elapsed: f64) -> BoxVec {
+        let gamma = Arithmetic::Real.dot(self.terms());
+        let Centred { centre, radius } = d.centres();
+        let inflated = kernels::inflate(&centre, &radius, gamma);
+        let mut lanes = each!(self, map => map.lanes(&centre, &inflated, None));
+        let (shift, magnitude) = match self {
+            Self::Conv(map) => map.time_shift(elapsed),
+            _ => (vec![0.0; lanes.centre.len()], vec![0.0; lanes.centre.len()]),
+        };
+        let tiny = Arithmetic::Real.underflow();
+        kernels::ends(&mut lanes.centre, &mut lanes.radius, &shift, &magnitude, gamma, tiny);
+        BoxVec::new(lanes.centre, lanes.radius)
+    }
+
     /// `|W| m + |b| + |t|·|u|`, rounded up: what the rounding of rows pulled back through the map is
     /// proportional to. The last term makes `γ v` cover underflow as well.
     pub fn magnitude(&self, m: &[f64], time: f64, arithmetic: Arithmetic) -> Vec<f64> {

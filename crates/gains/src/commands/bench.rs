@@ -40,7 +40,7 @@ pub fn run(args: &BenchArgs, global: &Global) -> Outcome {
         correct.iter().flat_map(|&index| args.eps.iter().map(move |&eps| (index, eps))).collect();
     let bound = |&(index, eps): &(usize, f64), method: Method| {
         let started = Instant::now();
-        let settings = Settings::default();
+        let settings = Settings { step_form: args.step_form.into(), ..Settings::default() };
         let clock = Clock::start(Budget::default());
         let outcome =
             verifier.bounds(&images.image(index), images.label(index), eps, method, &settings, clock);

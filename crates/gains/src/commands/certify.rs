@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gains_data::Images;
 use gains_verify::verifier::Settings;
-use gains_verify::{Attack, Budget, Report, Verifier};
+use gains_verify::{Attack, Budget, Report, StepForm, Verifier};
 
 use crate::cli::{CertifyArgs, Global, OutputArgs, WorkArgs};
 use crate::failure::{Failure, Outcome};
@@ -20,6 +20,7 @@ pub fn run(args: &CertifyArgs, global: &Global) -> Outcome {
     let (images, indices) = samples::load(&args.data, verifier.network())?;
     let settings = Settings {
         methods: vec![args.method.into()],
+        step_form: args.step_form.into(),
         arithmetic: args.arithmetic.into(),
         attack: (args.attack_steps > 0).then(|| Attack { steps: args.attack_steps, ..Attack::default() }),
         ..Settings::default()
@@ -33,7 +34,7 @@ pub fn run(args: &CertifyArgs, global: &Global) -> Outcome {
         eps: &args.eps,
         settings: &settings,
         identity: RunIdentity {
-            method: method.to_string(),
+            method: method_name(&method.to_string(), args.step_form.into()),
             arithmetic: args.arithmetic.into(),
             model: verifier.network().hash.clone(),
         },
@@ -195,6 +196,14 @@ fn summary_row(eps: f64, records: &[Record]) -> Vec<String> {
         pair(median(vertices.clone()), median(edges.clone())),
         pair(vertices.into_iter().reduce(f64::max), edges.into_iter().reduce(f64::max)),
     ]
+}
+
+/// The method as results name it: with its step form where that is not the paper's.
+pub fn method_name(method: &str, form: StepForm) -> String {
+    match form {
+        StepForm::Independent => method.to_string(),
+        StepForm::Difference => format!("{method}-difference"),
+    }
 }
 
 /// Guards against radii given twice.

@@ -4,7 +4,7 @@ use gains_verify::verifier::Settings;
 use gains_verify::{Attack, Method, Verifier};
 
 use crate::cli::{AttackSettings, EvalArgs, Global};
-use crate::commands::certify::{Campaign, distinct};
+use crate::commands::certify::{Campaign, distinct, method_name};
 use crate::failure::Outcome;
 use crate::results::RunIdentity;
 use crate::{files, samples};
@@ -27,6 +27,7 @@ pub fn run(args: &EvalArgs, global: &Global) -> Outcome {
     let (images, indices) = samples::load(&args.data, verifier.network())?;
     let settings = Settings {
         methods: vec![Method::Box, Method::Gains],
+        step_form: args.step_form.into(),
         arithmetic: args.arithmetic.into(),
         attack: Some(attack(&args.attack)),
         attack_early: true,
@@ -40,7 +41,7 @@ pub fn run(args: &EvalArgs, global: &Global) -> Outcome {
         eps: &args.eps,
         settings: &settings,
         identity: RunIdentity {
-            method: "eval".into(),
+            method: method_name("eval", args.step_form.into()),
             arithmetic: args.arithmetic.into(),
             model: verifier.network().hash.clone(),
         },

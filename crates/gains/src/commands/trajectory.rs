@@ -12,6 +12,7 @@ use gains_verify::{Budget, Method, Verifier};
 use serde_json::json;
 
 use crate::cli::{Global, TrajectoryArgs};
+use crate::commands::certify::method_name;
 use crate::failure::{Failure, Outcome};
 use crate::samples::Selection;
 use crate::table::layout;
@@ -31,7 +32,11 @@ pub fn run(args: &TrajectoryArgs, global: &Global) -> Outcome {
         return Err(Failure::usage("the model has no ODE block, so there is no trajectory")
             .hint("`gains model show` lists its layers"));
     };
-    let settings = Settings { arithmetic: args.arithmetic.into(), ..Settings::default() };
+    let settings = Settings {
+        step_form: args.step_form.into(),
+        arithmetic: args.arithmetic.into(),
+        ..Settings::default()
+    };
     let clock = Clock::start(Budget {
         vertices: args.max_vertices,
         interrupted: &interrupt::requested,
@@ -48,10 +53,11 @@ pub fn run(args: &TrajectoryArgs, global: &Global) -> Outcome {
     };
     let view = View {
         title: format!(
-            "{}, sample {}, eps {}, method {method}",
+            "{}, sample {}, eps {}, method {}",
             verifier.network().description.name,
             args.sample,
-            args.eps
+            args.eps,
+            method_name(&method.to_string(), args.step_form.into())
         ),
         trajectory: &solution.trajectory,
         graph,

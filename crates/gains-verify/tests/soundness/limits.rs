@@ -1,0 +1,134 @@
+//! Budgets, overflow and solvers that cannot be verified: always an `Unknown` with the right reason.
+
+use std::time::{Duration, Instant};
+
+use gains_core::description::{ControllerSpec, LayerSpec, Method as Rule, SolverSpec};
+use gains_core::model_file::Tensors;
+use gains_core::{Interval, Shape};
+use gains_verify::verifier::Settings;
+use gains_verify::{Budget, Method, Reason, Verdict, Verifier};
+
+use crate::region::{ARITHMETICS, METHODS, MODES};
+use crate::zoo::{Model, controlled, fixed, linear};
+
+fn ode_model(solver: SolverSpec, weight: f64) -> Model {
+    let mut tensors = Tensors::new();
+    let w = weight;
+    let dynamics = vec![
+        linear(&mut tensors, "g1", &[&[0.5, w, -w], &[0.1, -w, w]], &[0.1, 0.1], true),
+        LayerSpec::Relu {},
+        linear(&mut tensors, "g2", &[&[w, -w], &[-w, w]], &[0.2, -0.1], false),
+    ];
+    let out = linear(&mut tensors, "out", &[&[0.0, 0.0], &[0.0, 0.0]], &[1.0, 0.0], false);
+    Model::new(Shape::flat(2), vec![LayerSpec::Ode { dynamics, solver }, out], tensors, 2)
+}
+
+fn certify(model: &Model, methods: &[Method], budget: Budget<'_>, eps: f64) -> Verdict {
+    let settings =
+        Settings { methods: methods.to_vec(), pixels: Interval::new(-1e300, 1e300), ..Settings::default() };
+    Verifier::new(model.network()).certify(&[0.3, 0.6], 0, eps, &settings, budget).verdict
+}
+
+/// A graph with hundreds of vertices.
+fn branching() -> Model {
+    let mut solver = controlled(Rule::Dopri5, 2, 1e-3, 0.19, 1);
+    if let ControllerSpec::ControlledAdaptive(c) = &mut solver.controller {
+        c.minimum_step = 0.02;
+    }
+    ode_model(solver, 1.5)
+}
+
+#[test]
+fn limits_of_time_vertices_and_memory_are_named() {
+    let model = branching();
+    for method in METHODS {
+        let budget = Budget { timeout: Some(Duration::ZERO), ..Budget::default() };
+        let verdict = certify(&model, &[method], budget, 1.0);
+        assert!(matches!(verdict, Verdict::Unknown(Reason::TimeLimit { .. })), "{method}: {verdict:?}");
+        let budget = Budget { vertices: 5, ..Budget::default() };
+        let verdict = certify(&model, &[method], budget, 1.0);
+        assert_eq!(verdict, Verdict::Unknown(Reason::TooManyVertices { limit: 5 }), "{method}");
+        let budget = Budget { memory: 200, ..Budget::default() };
+        let verdict = certify(&model, &[method], budget, 1.0);
+        assert!(matches!(verdict, Verdict::Unknown(Reason::MemoryLimit { .. })), "{method}: {verdict:?}");
+        let budget = Budget { interrupted: &|| true, ..Budget::default() };
+        assert_eq!(
+            certify(&model, &[method], budget, 1.0),
+            Verdict::Unknown(Reason::Interrupted),
+            "{method}"
+        );
+    }
+    // The decision does not depend on the ODE at all, so without limits it is reached.
+    for method in METHODS {
+        assert_eq!(certify(&model, &[method], Budget::default(), 0.01), Verdict::Verified, "{method}");
+    }
+}
+
+#[test]
+fn a_time_limit_in_the_middle_is_kept() {
+    let mut solver = controlled(Rule::Dopri5, 2, 1e-6, 0.01, 1);
+    if let ControllerSpec::ControlledAdaptive(c) = &mut solver.controller {
+        c.minimum_step = 1e-4;
+    }
+    let model = ode_model(solver, 0.5);
+    for method in METHODS {
+        let budget = Budget { timeout: Some(Duration::from_millis(150)), ..Budget::default() };
+        let start = Instant::now();
+        let verdict = certify(&model, &[method], budget, 0.3);
+        assert!(start.elapsed() < Duration::from_secs(3), "{method}: {:?}", start.elapsed());
+        assert!(matches!(verdict, Verdict::Unknown(Reason::TimeLimit { .. })), "{method}: {verdict:?}");
+    }
+}
+
+#[test]
+fn solvers_without_a_finite_graph_are_refused() {
+    let controller =
+        ControllerSpec::Adaptive { tolerance: 0.01, initial_step: 0.1, safety: 0.9, shrink: 0.2, grow: 10.0 };
+    let adaptive = SolverSpec { method: Rule::Dopri5, controller, end_time: 1.0 };
+    let no_estimate = controlled(Rule::Rk4, 2, 0.01, 0.2, 1);
+    for method in METHODS {
+        let verdict = certify(&ode_model(adaptive.clone(), 0.5), &[method], Budget::default(), 0.01);
+        assert_eq!(verdict, Verdict::Unknown(Reason::NotControlled), "{method}");
+        let verdict = certify(&ode_model(no_estimate.clone(), 0.5), &[method], Budget::default(), 0.01);
+        assert!(matches!(verdict, Verdict::Unknown(Reason::Concrete(_))), "{method}: {verdict:?}");
+    }
+}
+
+/// Weights so large that everything overflows, in all places; the property would hold trivially.
+#[test]
+fn overflow_is_unknown_wherever_it_happens() {
+    for rule in [Rule::Euler, Rule::Midpoint, Rule::Heun, Rule::Rk4, Rule::Dopri5] {
+        for weight in [1e80, 1e150, 1e160, 1e200, 1e300] {
+            for arithmetic in ARITHMETICS {
+                let model = ode_model(fixed(rule, 2), weight);
+                let prepared = gains_verify::analysis::Prepared::new(model.network());
+                let region = gains_core::BoxVec::new(vec![0.2, 0.5], vec![0.4, 0.7]);
+                let property = gains_verify::Property::classification(2, 0);
+                for mode in MODES {
+                    let found = crate::region::analyse(&prepared, &region, &property, mode, arithmetic);
+                    let reason = found.err();
+                    let what = format!("{rule:?} {weight:e} {mode:?}");
+                    assert!(matches!(reason, Some(Reason::Overflow { .. })), "{what}: {reason:?}");
+                }
+            }
+        }
+    }
+}
+
+/// Many rejections, huge errors: the walk still ends.
+#[test]
+fn wild_networks_end() {
+    for factor in [2, 3, 64] {
+        for weight in [30.0, 1e5] {
+            let model = ode_model(controlled(Rule::Dopri5, factor, 1e-12, 0.3, 8), weight);
+            for method in METHODS {
+                let budget =
+                    Budget { timeout: Some(Duration::from_secs(1)), vertices: 2000, ..Budget::default() };
+                let start = Instant::now();
+                let verdict = certify(&model, &[method], budget, 0.1);
+                assert!(start.elapsed() < Duration::from_secs(4), "{factor} {weight} {method}");
+                assert!(!matches!(verdict, Verdict::Falsified { .. }), "{verdict:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What the tests share: bounds over a region, points inside it, paths through its graphs.
+
+use std::time::Duration;
+
+use gains_core::{Arithmetic, BoxVec, Network, Precision};
+use gains_ode::{Action, Graph, Inference};
+use gains_verify::analysis::Prepared;
+use gains_verify::box_step::StepTrace;
+use gains_verify::limits::Clock;
+use gains_verify::{Analysis, Budget, Method, Property, Reason, StepForm};
+
+use crate::direct::Trial;
+
+pub const METHODS: [Method; 3] = [Method::Box, Method::Linear, Method::Gains];
+/// Methods with the ways they may bound a solver step.
+pub const MODES: [(Method, StepForm); 6] = [
+    (Method::Box, StepForm::Independent),
+    (Method::Box, StepForm::Difference),
+    (Method::Linear, StepForm::Independent),
+    (Method::Linear, StepForm::Difference),
+    (Method::Gains, StepForm::Independent),
+    (Method::Gains, StepForm::Difference),
+];
+pub const ARITHMETICS: [Arithmetic; 2] = [Arithmetic::Real, Arithmetic::Float32];
+
+/// Enough for every small network, and an end to those whose graphs explode.
+pub fn budget() -> Budget<'static> {
+    Budget { timeout: Some(Duration::from_secs(20)), vertices: 150, ..Budget::default() }
+}
+
+/// The enclosures of a region and the lower bounds of a property.
+pub fn analyse<'a>(
+    prepared: &'a Prepared,
+    region: &BoxVec,
+    property: &Property,
+    (method, form): (Method, StepForm),
+    arithmetic: Arithmetic,
+) -> Result<(Analysis<'a>, Vec<f64>), Reason> {
+    let clock = Clock::start(budget());
+    let analysis = Analysis::new(prepared, region.clone(), method, form, arithmetic, clock)?;
+    let bounds = analysis.bound(property)?;
+    assert!(bounds.lower.iter().all(|b| !b.is_nan()), "a bound is not a number");
+    for (_, variant) in &bounds.variants {
+        assert!(variant.iter().zip(&bounds.lower).all(|(v, best)| v <= best), "the best bound is the best");
+    }
+    Ok((analysis, bounds.lower))
+}
+
+/// Random rows over the outputs, and the classification of one class.
+pub fn property(random: &mut fastrand::Rng, outputs: usize) -> Property {
+    let mut property = Property::classification(outputs, random.usize(0..outputs));
+    property.rows.push((0..outputs).map(|_| 2.0 * random.f64() - 1.0).collect());
+    property
+}
+
+/// A box around a random point; sides differ, some are missing altogether.
+pub fn random_region(random: &mut fastrand::Rng, inputs: usize, width: f64) -> BoxVec {
+    let lower: Vec<f64> = (0..inputs).map(|_| random.f64() * 2.0 - 0.7).collect();
+    let upper = lower.iter().map(|l| l + width * random.f64() * f64::from(random.u8(..) > 30)).collect();
+    BoxVec::new(lower, upper)
+}
+
+/// A random point, or a random corner, of a region.
+pub fn point(random: &mut fastrand::Rng, region: &BoxVec) -> Vec<f64> {
+    let corner = random.bool();
+    (0..region.len())
+        .map(|i| {
+            let (l, u) = (region.lower[i], region.upper[i]);
+            let t = if corner { f64::from(random.bool()) } else { random.f64() };
+            if t == 1.0 { u } else { (l + t * (u - l)).clamp(l, u) }
+        })
+        .collect()
+}
+
+/// Rounds a point to float32 inside the region; `None` where a side holds no such number.
+pub fn to_float32(point: &[f64], region: &BoxVec) -> Option<Vec<f64>> {
+    let mut rounded = Vec::with_capacity(point.len());
+    for (i, &x) in point.iter().enumerate() {
+        let near = x as f32;
+        let fits = [near, near.next_up(), near.next_down()]
+            .into_iter()
+            .map(f64::from)
+            .find(|y| region.lower[i] <= *y && *y <= region.upper[i]);
+        rounded.push(fits?);
+    }
+    Some(rounded)
+}
+
+/// Walks down the gradient of one row of the property, staying in the region.
+pub fn descend(network: &Network, row: &[f64], start: Vec<f64>, region: &BoxVec) -> Vec<f64> {
+    let mut at = start;
+    for step in 0..8 {
+        let Ok(run) = Inference::run(network, &at, Precision::Float64) else { break };
+        let gradient = run.pull_back(row);
+        for i in 0..at.len() {
+            let side = region.upper[i] - region.lower[i];
+            let size = side * if step < 3 { 1.0 } else { 0.2 };
+            if gradient[i] != 0.0 {
+                at[i] = (at[i] - size * gradient[i].signum()).clamp(region.lower[i], region.upper[i]);
+            }
+        }
+    }
+    at
+}
+
+/// Whether a trajectory is a path of the graph, compared by times, step sizes and actions. A decision to
+/// increase may stand in the graph as keeping, where both lead to the same place.
+pub fn is_path(graph: &Graph<BoxVec, StepTrace>, trials: &[Trial]) -> bool {
+    let mut at = Some(0);
+    for trial in trials {
+        let Some(vertex) = at.map(|i: usize| &graph.vertices[i]) else { return false };
+        if (vertex.time - trial.time).abs() > 1e-9 || (vertex.step - trial.step).abs() > 1e-9 {
+            return false;
+        }
+        let find = |action: Action| {
+            vertex.outgoing.iter().map(|&e| &graph.edges[e]).find(|edge| edge.action == action)
+        };
+        let edge = find(trial.action)
+            .or_else(|| (trial.action == Action::Increase).then(|| find(Action::Keep)).flatten());
+        let Some(edge) = edge else { return false };
+        at = edge.to;
+    }
+    at.is_none()
+}
+
+/// `row · output` in float64.
+pub fn value(row: &[f64], output: &[f64]) -> f64 {
+    row.iter().zip(output).map(|(a, y)| a * y).sum()
+}
