@@ -69,6 +69,30 @@ impl Arithmetic {
         }
     }
 
+    /// What [`Self::dot`] says of the program alone; nothing for exact arithmetic.
+    pub fn program_dot(self, terms: usize) -> f64 {
+        match self {
+            Self::Real => 0.0,
+            Self::Float32 => self.dot(terms),
+        }
+    }
+
+    /// What [`Self::short_sum`] says of the program alone; nothing for exact arithmetic.
+    pub fn program_short_sum(self, terms: usize) -> f64 {
+        match self {
+            Self::Real => 0.0,
+            Self::Float32 => self.short_sum(terms),
+        }
+    }
+
+    /// What [`Self::underflow`] says of the program alone; nothing for exact arithmetic.
+    pub fn program_underflow(self) -> f64 {
+        match self {
+            Self::Real => 0.0,
+            Self::Float32 => self.underflow(),
+        }
+    }
+
     /// Relative error of a short sum (a Runge-Kutta combination) taken in any order, its coefficients
     /// rounded as well.
     pub fn short_sum(self, terms: usize) -> f64 {

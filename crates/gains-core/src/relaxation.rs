@@ -70,6 +70,45 @@ impl Relaxation {
     }
 }
 
+impl Relaxation {
+    /// Relaxes `f(b) − f(a)` as lines in `d = b − a`, for `d` in the given interval, where the derivative of
+    /// `f` between `a` and `b` lies in `slopes` (none negative) and `f(b) − f(a)` itself in `bounds`.
+    ///
+    /// By the mean value theorem the difference lies between `min(m·d, M·d)`, which is concave, and
+    /// `max(m·d, M·d)`, which is convex; their chords over the interval are the lines, repaired at both
+    /// ends. A constant from `bounds` is taken instead where it is tighter in the middle.
+    pub fn of_difference(slopes: Interval, d: Interval, bounds: Interval) -> Self {
+        let Interval { lower: flat, upper: steep } = slopes;
+        let Interval { lower: low, upper: high } = d;
+        let (mut lower, mut upper) = if flat == steep {
+            (Line::through_origin(flat), Line::through_origin(flat))
+        } else if low >= 0.0 {
+            (Line::through_origin(flat), Line::through_origin(steep))
+        } else if high <= 0.0 {
+            (Line::through_origin(steep), Line::through_origin(flat))
+        } else {
+            let chord =
+                |left: f64, right: f64| ((right * high - left * low) / (high - low)).clamp(flat, steep);
+            let (below, above) = (chord(steep, flat), chord(flat, steep));
+            let sink = down_product((steep - below) * low).min(down_product((flat - below) * high));
+            let rise = up_product((flat - above) * low).max(up_product((steep - above) * high));
+            let spread = 4.0 * f64::EPSILON;
+            (
+                Line { slope: below, intercept: sink - spread * sink.abs() },
+                Line { slope: above, intercept: rise + spread * rise.abs() },
+            )
+        };
+        let middle = 0.5 * low + 0.5 * high;
+        if bounds.lower > lower.slope * middle + lower.intercept {
+            lower = Line { slope: 0.0, intercept: bounds.lower };
+        }
+        if bounds.upper < upper.slope * middle + upper.intercept {
+            upper = Line { slope: 0.0, intercept: bounds.upper };
+        }
+        Self { lower, upper, magnitude: d.magnitude() }
+    }
+}
+
 /// Relaxations of many neurons, one array per number: what rows are multiplied with.
 #[derive(Clone, Debug, Default)]
 pub struct Lines {
@@ -85,12 +124,10 @@ pub struct Lines {
     pub magnitude: Vec<f64>,
 }
 
-impl Lines {
-    /// Relaxes every entry of a box.
-    pub fn for_box(activation: Activation, x: &BoxVec, policy: LowerSlope, arithmetic: Arithmetic) -> Self {
+impl FromIterator<Relaxation> for Lines {
+    fn from_iter<I: IntoIterator<Item = Relaxation>>(relaxations: I) -> Self {
         let mut lines = Self::default();
-        for i in 0..x.len() {
-            let r = Relaxation::new(activation, x.get(i), policy, arithmetic);
+        for r in relaxations {
             lines.lower_slope.push(r.lower.slope);
             lines.lower_intercept.push(r.lower.intercept);
             lines.upper_slope.push(r.upper.slope);
@@ -98,6 +135,13 @@ impl Lines {
             lines.magnitude.push(r.magnitude);
         }
         lines
+    }
+}
+
+impl Lines {
+    /// Relaxes every entry of a box.
+    pub fn for_box(activation: Activation, x: &BoxVec, policy: LowerSlope, arithmetic: Arithmetic) -> Self {
+        (0..x.len()).map(|i| Relaxation::new(activation, x.get(i), policy, arithmetic)).collect()
     }
 
     /// The lines inside a window.

@@ -10,7 +10,7 @@ use gains_ode::graph::{Grid, build};
 use gains_ode::{Graph, Limits, Tableau};
 use serde::{Deserialize, Serialize};
 
-use crate::backward::{GraphPull, OdeMatrices};
+use crate::backward::{GraphPull, OdeMatrices, RowForm, RowKind};
 use crate::box_step::{BoxSteps, StepForm, StepTrace};
 use crate::limits::{Clock, Reason};
 use crate::property::Property;
@@ -25,6 +25,9 @@ pub enum Method {
     Linear,
     /// Both, with several slopes; the tightest of everything wins.
     Gains,
+    /// Like `Gains`, with solver steps in difference form: for the graph, and for the final rows beside the
+    /// direct form.
+    Tight,
 }
 
 impl std::fmt::Display for Method {
@@ -33,36 +36,56 @@ impl std::fmt::Display for Method {
             Self::Box => "box",
             Self::Linear => "linear",
             Self::Gains => "gains",
+            Self::Tight => "tight",
         })
     }
 }
 
-/// Lower slopes of unstable ReLUs, chosen apart for ODE blocks and for everything else.
+/// How a group of rows is relaxed: lower slopes of unstable ReLUs, chosen apart for ODE blocks and for
+/// everything else, and the form of solver steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Variant {
-    /// Outside ODE blocks.
+    /// Slopes outside ODE blocks.
     pub stack: LowerSlope,
-    /// Inside ODE blocks.
-    pub ode: LowerSlope,
+    /// Slopes and form inside ODE blocks.
+    pub ode: RowKind,
 }
 
 impl Variant {
-    const fn uniform(slope: LowerSlope) -> Self {
-        Self { stack: slope, ode: slope }
+    const fn new(stack: LowerSlope, slope: LowerSlope, form: RowForm) -> Self {
+        Self { stack, ode: RowKind { slope, form } }
+    }
+
+    /// One slope everywhere.
+    pub const fn uniform(slope: LowerSlope) -> Self {
+        Self::new(slope, slope, RowForm::Direct)
     }
 
     /// The three slopes, each everywhere.
     pub const UNIFORM: [Self; 3] =
         [Self::uniform(LowerSlope::MinArea), Self::uniform(LowerSlope::Zero), Self::uniform(LowerSlope::One)];
 
-    /// What the final rows use: the uniform ones, and slope 0 outside with min-area inside ODE blocks,
-    /// which is often the tightest.
-    pub const FINAL: [Self; 4] = [
+    /// What the final rows use. First the uniform ones and slope 0 outside with min-area inside ODE blocks,
+    /// which is often the tightest; then, where the graph allows, the best of these in chain form.
+    pub const FINAL: [Self; 7] = [
         Self::UNIFORM[0],
         Self::UNIFORM[1],
         Self::UNIFORM[2],
-        Self { stack: LowerSlope::Zero, ode: LowerSlope::MinArea },
+        Self::new(LowerSlope::Zero, LowerSlope::MinArea, RowForm::Direct),
+        Self::new(LowerSlope::MinArea, LowerSlope::MinArea, RowForm::Chain),
+        Self::new(LowerSlope::Zero, LowerSlope::MinArea, RowForm::Chain),
+        Self::new(LowerSlope::Zero, LowerSlope::Zero, RowForm::Chain),
     ];
+
+    /// The variants a method uses for the final rows.
+    pub fn of(method: Method) -> &'static [Self] {
+        match method {
+            Method::Box => &[],
+            Method::Linear => &Self::FINAL[..1],
+            Method::Gains => &Self::FINAL[..4],
+            Method::Tight => &Self::FINAL,
+        }
+    }
 }
 
 /// A network with everything that does not depend on the region worked out once.
@@ -143,30 +166,33 @@ impl Grouped {
         self.rows.count / self.members.len()
     }
 
-    /// Splits groups whose variants disagree about `slope`; returns the slope of each group.
-    fn split(&mut self, slope: impl Fn(usize) -> LowerSlope) -> Vec<LowerSlope> {
+    /// Splits groups whose variants disagree about `key`; returns the key of each group.
+    fn split<K: PartialEq>(&mut self, key: impl Fn(usize) -> K) -> Vec<K> {
         let per = self.per_group();
         let length = self.rows.window.len();
         let mut rows = Rows::zeros(0, self.rows.window);
-        let (mut members, mut slopes) = (Vec::new(), Vec::new());
+        let mut members: Vec<Vec<usize>> = Vec::new();
+        let mut keys: Vec<K> = Vec::new();
         for (group, variants) in self.members.iter().enumerate() {
-            for kind in [LowerSlope::MinArea, LowerSlope::Zero, LowerSlope::One] {
-                let part: Vec<usize> = variants.iter().copied().filter(|&v| slope(v) == kind).collect();
-                if part.is_empty() {
-                    continue;
+            let first = members.len();
+            for &variant in variants {
+                match keys[first..].iter().position(|k| *k == key(variant)) {
+                    Some(at) => members[first + at].push(variant),
+                    None => {
+                        keys.push(key(variant));
+                        members.push(vec![variant]);
+                        let range = group * per..(group + 1) * per;
+                        let span = range.start * length..range.end * length;
+                        rows.coefficients.extend_from_slice(&self.rows.coefficients[span]);
+                        rows.constant.extend_from_slice(&self.rows.constant[range.clone()]);
+                        rows.slack.extend_from_slice(&self.rows.slack[range]);
+                        rows.count += per;
+                    }
                 }
-                let range = group * per..(group + 1) * per;
-                let span = range.start * length..range.end * length;
-                rows.coefficients.extend_from_slice(&self.rows.coefficients[span]);
-                rows.constant.extend_from_slice(&self.rows.constant[range.clone()]);
-                rows.slack.extend_from_slice(&self.rows.slack[range]);
-                rows.count += per;
-                members.push(part);
-                slopes.push(kind);
             }
         }
         *self = Self { rows, members };
-        slopes
+        keys
     }
 
     /// Lower bounds by variant.
@@ -199,8 +225,12 @@ impl<'a> Analysis<'a> {
         arithmetic: Arithmetic,
         clock: Clock<'a>,
     ) -> Result<Self, Reason> {
+        let form = if method == Method::Tight { StepForm::Difference } else { form };
         let mut analysis =
             Self { method, form, arithmetic, clock, output: input.clone(), input, elements: Vec::new() };
+        if !analysis.input.is_sane() {
+            return Err(Reason::Overflow { time: 0.0 });
+        }
         // Layers since the input after which plain intervals may lose precision.
         let mut mixing = 0;
         for (block, matrices) in prepared.network.blocks.iter().zip(&prepared.matrices) {
@@ -248,7 +278,7 @@ impl<'a> Analysis<'a> {
         let slopes: &[LowerSlope] = match self.method {
             Method::Box => &[],
             Method::Linear => &[LowerSlope::MinArea],
-            Method::Gains => &[LowerSlope::MinArea, LowerSlope::Zero, LowerSlope::One],
+            Method::Gains | Method::Tight => &[LowerSlope::MinArea, LowerSlope::Zero, LowerSlope::One],
         };
         let lines: Vec<_> = slopes
             .iter()
@@ -338,9 +368,9 @@ impl<'a> Analysis<'a> {
                 }
                 Element::Ode { ode, matrices, graph } => {
                     visit(&grouped, &graph.end);
-                    let slopes = grouped.split(|v| variants[v].ode);
+                    let kinds = grouped.split(|v| variants[v].ode);
                     let pull = GraphPull::new(ode, matrices, graph, self.arithmetic, self.clock);
-                    grouped.rows = pull.pull(&grouped.rows, &slopes)?;
+                    grouped.rows = pull.pull(&grouped.rows, &kinds)?;
                     visit(&grouped, &graph.vertices[0].state);
                 }
             }
@@ -356,8 +386,7 @@ impl<'a> Analysis<'a> {
         if self.method == Method::Box {
             return Ok(Bounds { lower, variants: Vec::new(), at_end: None });
         }
-        let kinds: &[Variant] =
-            if self.method == Method::Linear { &Variant::UNIFORM[..1] } else { &Variant::FINAL };
+        let kinds = Variant::of(self.method);
         let mut at_end: Option<Vec<f64>> = None;
         let count = property.rows.len();
         let mut on_the_way = vec![f64::NEG_INFINITY; count];

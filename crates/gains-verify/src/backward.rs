@@ -12,7 +12,7 @@ use gains_core::relaxation::Lines;
 use gains_core::{AffineMap, Arithmetic, BoxVec, LowerSlope, OdeBlock, Rows, Window, kernels};
 use gains_ode::{Action, Graph, Tableau};
 
-use crate::box_step::{LayerTrace, StageTrace, StepTrace};
+use crate::box_step::{LayerTrace, Passage, StepTrace};
 use crate::curls;
 use crate::limits::{Clock, Reason};
 
@@ -88,9 +88,48 @@ impl StateRows {
             .collect()
     }
 
+    /// The given rows.
+    fn select(&self, rows: &[usize]) -> Self {
+        Self {
+            count: rows.len(),
+            length: self.length,
+            coefficients: rows.iter().flat_map(|&row| self.row(row)).copied().collect(),
+            constant: rows.iter().map(|&row| self.constant[row]).collect(),
+            slack: rows.iter().map(|&row| self.slack[row]).collect(),
+        }
+    }
+
+    /// Overwrites the given rows.
+    fn put(&mut self, rows: &[usize], from: &Self) {
+        for (i, &row) in rows.iter().enumerate() {
+            self.row_mut(row).copy_from_slice(from.row(i));
+            self.constant[row] = from.constant[i];
+            self.slack[row] = from.slack[i];
+        }
+    }
+
     fn bytes(&self) -> usize {
         8 * (self.coefficients.len() + 2 * self.count)
     }
+}
+
+/// How rows pass through a solver step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RowForm {
+    /// Every stage through the dynamics.
+    Direct,
+    /// The first stage through the dynamics, the others as changes from stage to stage; needs a graph made
+    /// in difference form.
+    Chain,
+}
+
+/// How a group of rows passes through an ODE block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RowKind {
+    /// Lower slope of unstable ReLUs.
+    pub slope: LowerSlope,
+    /// Form of the steps.
+    pub form: RowForm,
 }
 
 /// Everything about an ODE block that pulling rows through it needs and that does not depend on the
@@ -127,8 +166,6 @@ pub struct GraphPull<'a> {
     /// Time and memory.
     pub clock: Clock<'a>,
     live: Vec<u32>,
-    /// Position of a coordinate among the live ones.
-    position: Vec<u32>,
 }
 
 impl<'a> GraphPull<'a> {
@@ -147,7 +184,7 @@ impl<'a> GraphPull<'a> {
                 *used |= vertex.state.lower[i] != 0.0 || vertex.state.upper[i] != 0.0;
             }
             for stage in &vertex.trace.stages {
-                for &i in stage.slope_alive.iter() {
+                for &i in stage.value.alive.iter() {
                     used[i as usize] = true;
                 }
             }
@@ -156,11 +193,7 @@ impl<'a> GraphPull<'a> {
             *used |= graph.end.lower[i] != 0.0 || graph.end.upper[i] != 0.0;
         }
         let live: Vec<u32> = (0..n as u32).filter(|&i| used[i as usize]).collect();
-        let mut position = vec![u32::MAX; n];
-        for (at, &i) in live.iter().enumerate() {
-            position[i as usize] = at as u32;
-        }
-        Self { ode, matrices, graph, arithmetic, clock, live, position }
+        Self { ode, matrices, graph, arithmetic, clock, live }
     }
 
     fn domain(&self, state: &BoxVec) -> Centred {
@@ -169,9 +202,9 @@ impl<'a> GraphPull<'a> {
     }
 
     /// Pulls rows from the end to the start. The rows are split into as many equal groups as there are
-    /// `slopes`; each group uses its own lower slopes. Returns rows over the full state.
-    pub fn pull(&self, rows: &Rows, slopes: &[LowerSlope]) -> Result<Rows, Reason> {
-        let start = self.pull_live(self.restrict(rows), slopes)?;
+    /// `kinds`; each group goes its own way. Returns rows over the full state.
+    pub fn pull(&self, rows: &Rows, kinds: &[RowKind]) -> Result<Rows, Reason> {
+        let start = self.pull_live(self.restrict(rows), kinds)?;
         let mut out = Rows::zeros(start.count, Window::full(self.ode.dynamics.input));
         for row in 0..start.count {
             for (&i, a) in self.live.iter().zip(start.row(row)) {
@@ -198,7 +231,7 @@ impl<'a> GraphPull<'a> {
 
     /// Walks the vertices in reverse order. Every vertex keeps one block per outgoing edge; whoever enters
     /// the vertex merges them over the box of its own edge, which is tighter than the vertex's.
-    fn pull_live(&self, end: StateRows, slopes: &[LowerSlope]) -> Result<StateRows, Reason> {
+    fn pull_live(&self, end: StateRows, kinds: &[RowKind]) -> Result<StateRows, Reason> {
         let graph = self.graph;
         let end = [end];
         let mut at: Vec<Vec<StateRows>> = vec![Vec::new(); graph.vertices.len()];
@@ -222,7 +255,7 @@ impl<'a> GraphPull<'a> {
             }
             if !stepped.is_empty() {
                 let parts = stepped.len();
-                let pulled = self.pull_step(StateRows::stack(&stepped), &vertex.trace, slopes, parts);
+                let pulled = self.pull_step(StateRows::stack(&stepped), &vertex.trace, kinds, parts);
                 unchanged.extend(pulled.unstack(parts));
             }
             bytes += unchanged.iter().map(StateRows::bytes).sum::<usize>();
@@ -231,12 +264,31 @@ impl<'a> GraphPull<'a> {
         Ok(curls::merge(&at[0], &self.domain(&graph.vertices[0].state)))
     }
 
-    /// Pulls rows on the state after a step back to rows on the state before it.
-    ///
+    /// Pulls rows on the state after a step back to rows on the state before it, each group in its form.
+    fn pull_step(&self, rows: StateRows, trace: &StepTrace, kinds: &[RowKind], parts: usize) -> StateRows {
+        let chain: Vec<bool> = kinds.iter().map(|kind| kind.form == RowForm::Chain).collect();
+        let slopes = |wanted: bool| -> Vec<LowerSlope> {
+            kinds.iter().filter(|k| (k.form == RowForm::Chain) == wanted).map(|k| k.slope).collect()
+        };
+        let (direct_slopes, chain_slopes) = (slopes(false), slopes(true));
+        if chain_slopes.is_empty() {
+            return self.pull_direct(rows, trace, &direct_slopes, parts);
+        }
+        let per_group = rows.count / (kinds.len() * parts);
+        let is_chain = |row: usize| chain[row / per_group % kinds.len()];
+        let (direct, chained): (Vec<usize>, Vec<usize>) = (0..rows.count).partition(|&row| !is_chain(row));
+        let mut out = rows.clone();
+        if !direct.is_empty() {
+            out.put(&direct, &self.pull_direct(rows.select(&direct), trace, &direct_slopes, parts));
+        }
+        out.put(&chained, &self.pull_chain(rows.select(&chained), trace, &chain_slopes, parts));
+        out
+    }
+
     /// Writing `y = x + h Σ bᵢ kᵢ`, the coefficients on `kᵢ` go through the dynamics to the stage input
     /// `x + h Σ aᵢⱼ kⱼ`, last stage first, so what `x` and all `kⱼ` have in common stays together. The
     /// rounding of the stage sums (here and in the program) is charged to `|P|·(|x| + Σ|h aᵢⱼ||kⱼ|)`.
-    fn pull_step(
+    fn pull_direct(
         &self,
         rows: StateRows,
         trace: &StepTrace,
@@ -244,34 +296,14 @@ impl<'a> GraphPull<'a> {
         parts: usize,
     ) -> StateRows {
         let tableau = Tableau::of(self.ode.solver.method);
-        let (count, n, h) = (rows.count, rows.length, trace.step);
+        let h = trace.step;
         let mut out = rows;
-        let short = self.arithmetic.short_sum(tableau.len() + 1);
-        let magnitude = self.pick_live(&trace.output_magnitude);
-        for row in 0..count {
-            let owed = short * kernels::size(out.row(row), &magnitude);
-            out.absorb(row, 0.0, owed);
-        }
-        let mut on_slopes: Vec<Vec<f64>> = (0..trace.stages.len())
-            .map(|i| {
-                let factor = h * tableau.weights[i];
-                if factor == 0.0 {
-                    vec![0.0; count * n]
-                } else {
-                    out.coefficients.iter().map(|e| factor * e).collect()
-                }
-            })
-            .collect();
+        let mut on_slopes = self.spread(&mut out, trace);
         for (i, stage) in trace.stages.iter().enumerate().rev() {
             let on_stage = std::mem::take(&mut on_slopes[i]);
-            let Some(pulled) = self.pull_dynamics(&on_stage, stage, &mut out, slopes, parts) else {
+            let Some(pulled) = self.pull_passage(&on_stage, &stage.value, &mut out, slopes, parts) else {
                 continue;
             };
-            let magnitude = self.pick_live(&stage.input_magnitude);
-            for row in 0..count {
-                let owed = short * kernels::size(&pulled[row * n..(row + 1) * n], &magnitude);
-                out.absorb(row, 0.0, owed);
-            }
             kernels::add_scaled(&mut out.coefficients, 1.0, &pulled);
             for (j, &a) in tableau.stages[i].iter().enumerate().filter(|(_, a)| **a != 0.0) {
                 kernels::add_scaled(&mut on_slopes[j], h * a, &pulled);
@@ -280,72 +312,118 @@ impl<'a> GraphPull<'a> {
         out
     }
 
+    /// The same in difference form: `kᵢ = kᵢ₋₁ + rᵢ`, so the coefficients on `kᵢ` go to `kᵢ₋₁` as they are,
+    /// and through the change of the dynamics to the change of the stage input, `h Σ (aᵢⱼ − aᵢ₋₁ⱼ) kⱼ`. Only
+    /// the first stage meets `x` and the dynamics themselves.
+    fn pull_chain(
+        &self,
+        rows: StateRows,
+        trace: &StepTrace,
+        slopes: &[LowerSlope],
+        parts: usize,
+    ) -> StateRows {
+        let tableau = Tableau::of(self.ode.solver.method);
+        let h = trace.step;
+        let short = Arithmetic::Real.short_sum(tableau.len() + 1);
+        let n = rows.length;
+        let mut out = rows;
+        let mut on_slopes = self.spread(&mut out, trace);
+        for (i, stage) in trace.stages.iter().enumerate().rev() {
+            let on_stage = std::mem::take(&mut on_slopes[i]);
+            let Some(change) = &stage.change else {
+                // The first stage.
+                if let Some(pulled) = self.pull_passage(&on_stage, &stage.value, &mut out, slopes, parts) {
+                    kernels::add_scaled(&mut out.coefficients, 1.0, &pulled);
+                }
+                continue;
+            };
+            let magnitude = self.pick_live(&trace.stages[i - 1].slope_magnitude);
+            for row in 0..out.count {
+                let owed = short * kernels::size(&on_stage[row * n..(row + 1) * n], &magnitude);
+                out.absorb(row, 0.0, owed);
+            }
+            kernels::add_scaled(&mut on_slopes[i - 1], 1.0, &on_stage);
+            let Some(pulled) = self.pull_passage(&on_stage, change, &mut out, slopes, parts) else {
+                continue;
+            };
+            let earlier = tableau.stages[i - 1];
+            for (j, a) in tableau.stages[i].iter().enumerate() {
+                let moved = a - earlier.get(j).copied().unwrap_or(0.0);
+                if moved != 0.0 {
+                    kernels::add_scaled(&mut on_slopes[j], h * moved, &pulled);
+                }
+            }
+        }
+        out
+    }
+
+    /// The coefficients on the slopes of a step: `h bᵢ` times those on its result. The rounding of the
+    /// result's sum is charged here.
+    fn spread(&self, out: &mut StateRows, trace: &StepTrace) -> Vec<Vec<f64>> {
+        let tableau = Tableau::of(self.ode.solver.method);
+        let owed = self.pick_live(&trace.output_owed);
+        for row in 0..out.count {
+            let owed = kernels::size(out.row(row), &owed);
+            out.absorb(row, 0.0, owed);
+        }
+        (0..trace.stages.len())
+            .map(|i| match trace.step * tableau.weights[i] {
+                0.0 => vec![0.0; out.coefficients.len()],
+                factor => out.coefficients.iter().map(|e| factor * e).collect(),
+            })
+            .collect()
+    }
+
     fn pick_live(&self, values: &[f64]) -> Vec<f64> {
         self.live.iter().map(|&i| values[i as usize]).collect()
     }
 
-    /// Pulls coefficients on `g(t, s)` back to coefficients on `s`; constants and slack go to `book`.
-    /// `None` if nothing arrives.
-    fn pull_dynamics(
+    /// Pulls coefficients on a stage's slope (or its change) back to coefficients on the stage's input (or
+    /// its change); constants and slack go to `book`. `None` if nothing arrives.
+    fn pull_passage(
         &self,
         on_slope: &[f64],
-        stage: &StageTrace,
+        passage: &Passage,
         book: &mut StateRows,
         slopes: &[LowerSlope],
         parts: usize,
     ) -> Option<Vec<f64>> {
         let count = book.count;
-        let n = book.length;
-        if stage.slope_alive.is_empty() || on_slope.iter().all(|a| *a == 0.0) {
+        if passage.alive.is_empty() || on_slope.iter().all(|a| *a == 0.0) {
             return None;
         }
-        // Gather the coefficients on slopes that are not identically zero.
-        let at: Vec<usize> = stage.slope_alive.iter().map(|&i| self.position[i as usize] as usize).collect();
-        let mut current: Vec<f64> = Vec::with_capacity(count * at.len());
-        for row in 0..count {
-            let full = &on_slope[row * n..(row + 1) * n];
-            current.extend(at.iter().map(|&i| full[i]));
-        }
+        // Only slopes that are not identically zero matter.
+        let mut current = regather(on_slope, count, &self.live, &passage.alive);
         // The neurons `current` has coefficients on.
-        let mut have: &[u32] = &stage.slope_alive;
+        let mut have: &[u32] = &passage.alive;
         let mut scratch = Vec::new();
         let per_group = count / (slopes.len() * parts);
         for (index, layer) in self.ode.dynamics.layers.iter().enumerate().rev() {
-            let want: &[u32] = match &stage.layers[index] {
-                LayerTrace::Activation { alive, .. } => alive,
-                LayerTrace::Affine { outputs, .. } => outputs,
-            };
-            current = regather(current, count, have, want);
+            let want: &[u32] = passage.layers[index].neurons();
+            if have != want {
+                current = regather(&current, count, have, want);
+            }
             have = want;
             let width = have.len();
-            match (layer, &stage.layers[index]) {
-                (Layer::Activation(_), LayerTrace::Activation { activation, bounds, .. }) => {
-                    let gamma = analysis_error(width);
+            match (layer, &passage.layers[index]) {
+                (_, LayerTrace::Activation { activation, bounds, .. }) => {
                     let lines: Vec<Lines> = slopes
                         .iter()
                         .map(|&slope| Lines::for_box(*activation, bounds, slope, self.arithmetic))
                         .collect();
-                    for row in 0..count {
-                        let group = row / per_group % slopes.len();
-                        let coefficients = &mut current[row * width..(row + 1) * width];
-                        let (constant, owed) = kernels::relax_row(coefficients, &lines[group]);
-                        book.absorb(row, constant, gamma * owed);
-                    }
+                    relax(&mut current, width, book, |row| &lines[row / per_group % slopes.len()]);
                 }
-                (Layer::Affine(map), LayerTrace::Affine { outputs, magnitude }) => {
+                (_, LayerTrace::Change { lines, .. }) => relax(&mut current, width, book, |_| lines),
+                (Layer::Affine(map), LayerTrace::Affine { outputs, bias, owed }) => {
                     let Some(matrix) = &self.matrices.0[index] else { continue };
-                    let inputs: &[u32] = match index.checked_sub(1).map(|before| &stage.layers[before]) {
-                        Some(LayerTrace::Activation { alive, .. }) => alive,
-                        Some(LayerTrace::Affine { outputs, .. }) => outputs,
+                    let inputs: &[u32] = match index.checked_sub(1) {
+                        Some(before) => passage.layers[before].neurons(),
                         None => &self.live,
                     };
-                    let bias = map.bias(stage.time);
-                    let bias: Vec<f64> = outputs.iter().map(|&i| bias[i as usize]).collect();
-                    let gamma = self.arithmetic.dot(map.terms() + width);
                     for row in 0..count {
                         let a = &current[row * width..(row + 1) * width];
-                        let (constant, size) = kernels::dot_and_size(a, &bias, magnitude);
-                        book.absorb(row, constant, gamma * size);
+                        let (constant, size) = kernels::dot_and_size(a, bias, owed);
+                        book.absorb(row, constant, size);
                     }
                     // Few neurons alive: a small dense product. Many: the convolution's own way, which
                     // touches fewer weights. The extra rows stand for gathering and packing.
@@ -360,19 +438,33 @@ impl<'a> GraphPull<'a> {
                     };
                     have = inputs;
                 }
-                _ => unreachable!("a trace follows the layers it was made from"),
+                (Layer::Activation(_), LayerTrace::Affine { .. }) => {
+                    unreachable!("a trace follows the layers it was made from")
+                }
             }
         }
-        Some(regather(current, count, have, &self.live))
+        let pulled = if have == self.live { current } else { regather(&current, count, have, &self.live) };
+        let owed = self.pick_live(&passage.input_owed);
+        for row in 0..count {
+            let owed = kernels::size(&pulled[row * book.length..(row + 1) * book.length], &owed);
+            book.absorb(row, 0.0, owed);
+        }
+        Some(pulled)
+    }
+}
+
+/// Pulls coefficients on `width` neurons back through lines; constants and slack go to `book`.
+fn relax<'l>(current: &mut [f64], width: usize, book: &mut StateRows, lines: impl Fn(usize) -> &'l Lines) {
+    let gamma = analysis_error(width);
+    for row in 0..book.count {
+        let (constant, owed) = kernels::relax_row(&mut current[row * width..(row + 1) * width], lines(row));
+        book.absorb(row, constant, gamma * owed);
     }
 }
 
 /// Moves coefficients from the neurons they are on to another selection of the same neurons. What is left
 /// out is identically zero in its place, so its coefficients do not matter; what is new has none.
-fn regather(coefficients: Vec<f64>, count: usize, have: &[u32], want: &[u32]) -> Vec<f64> {
-    if have == want {
-        return coefficients;
-    }
+fn regather(coefficients: &[f64], count: usize, have: &[u32], want: &[u32]) -> Vec<f64> {
     let from: Vec<Option<usize>> = want.iter().map(|i| have.binary_search(i).ok()).collect();
     let width = have.len();
     (0..count)

@@ -7,26 +7,30 @@
 
 use std::sync::Arc;
 
+use gains_core::arithmetic::analysis_error;
 use gains_core::interval::{combine, sum_of_magnitudes};
 use gains_core::network::Layer;
-use gains_core::{Activation, Arithmetic, BoxVec, Interval, Stack};
+use gains_core::relaxation::Lines;
+use gains_core::{Activation, AffineMap, Arithmetic, BoxVec, Interval, Stack};
 use gains_ode::{Carrier, Step, Tableau};
 use serde::{Deserialize, Serialize};
 
 use crate::difference_step::{Slopes, telescoped};
 use crate::limits::{Clock, Reason};
 
-/// What rows need to know about one layer of one stage.
+/// What rows need to know about one layer on their way back through the dynamics.
 #[derive(Clone, Debug)]
 pub enum LayerTrace {
     /// An affine map.
     Affine {
         /// Its outputs that matter to anything after it.
         outputs: Arc<[u32]>,
-        /// `|W| m + |b|` at those outputs.
-        magnitude: Vec<f64>,
+        /// What it adds at those outputs.
+        bias: Vec<f64>,
+        /// What rounding may cost there, for a coefficient of one.
+        owed: Vec<f64>,
     },
-    /// An activation.
+    /// An activation of known pre-activations.
     Activation {
         /// Which one.
         activation: Activation,
@@ -35,19 +39,93 @@ pub enum LayerTrace {
         /// Their pre-activations.
         bounds: BoxVec,
     },
+    /// The change of an activation's output between two stages, as lines in the change of its input.
+    Change {
+        /// Neurons whose output may change.
+        alive: Arc<[u32]>,
+        /// The lines.
+        lines: Lines,
+    },
+}
+
+impl LayerTrace {
+    /// The neurons rows have coefficients on behind this layer.
+    pub fn neurons(&self) -> &Arc<[u32]> {
+        match self {
+            Self::Affine { outputs, .. } => outputs,
+            Self::Activation { alive, .. } | Self::Change { alive, .. } => alive,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let per_neuron = match self {
+            Self::Affine { .. } | Self::Activation { .. } => 16,
+            Self::Change { .. } => 40,
+        };
+        (per_neuron + 4) * self.neurons().len()
+    }
+}
+
+/// The way of rows back through the dynamics, for the value of a stage or for its change.
+#[derive(Clone, Debug, Default)]
+pub struct Passage {
+    /// The layers of the dynamics.
+    pub layers: Vec<LayerTrace>,
+    /// Entries of the result that are not identically zero.
+    pub alive: Arc<[u32]>,
+    /// What the rounding of the sum that enters the dynamics may cost, for a coefficient of one.
+    pub input_owed: Vec<f64>,
+}
+
+impl Passage {
+    fn bytes(&self) -> usize {
+        8 * self.input_owed.len() + self.layers.iter().map(LayerTrace::bytes).sum::<usize>()
+    }
+
+    /// Notes an affine map.
+    pub(crate) fn affine(&mut self, bias: Vec<f64>, owed: Vec<f64>) {
+        let outputs = (0..bias.len() as u32).collect();
+        self.layers.push(LayerTrace::Affine { outputs, bias, owed });
+    }
+
+    /// Notes an activation or its change; an affine map in front of it need only feed the neurons that
+    /// are alive.
+    pub(crate) fn nonlinear(&mut self, image: &BoxVec, note: impl FnOnce(Arc<[u32]>) -> LayerTrace) {
+        let alive: Arc<[u32]> = alive(image).into();
+        if let Some(LayerTrace::Affine { outputs, bias, owed }) = self.layers.last_mut() {
+            *bias = pick(bias, &alive);
+            *owed = pick(owed, &alive);
+            *outputs = alive.clone();
+        }
+        self.layers.push(note(alive));
+    }
+
+    /// Notes an activation.
+    pub(crate) fn activation(&mut self, activation: Activation, before: &BoxVec, image: &BoxVec) {
+        self.nonlinear(image, |alive| {
+            let bounds = BoxVec::new(pick(&before.lower, &alive), pick(&before.upper, &alive));
+            LayerTrace::Activation { activation, alive, bounds }
+        });
+    }
+}
+
+/// What rounding costs a row at the outputs of an affine map: `magnitude` is `|W| m + |b|` there. The
+/// product of the row with the weights sums over the outputs, so they count as terms of the analysis.
+pub(crate) fn owed(map: &AffineMap, magnitude: &[f64], arithmetic: Arithmetic) -> Vec<f64> {
+    let gamma = analysis_error(map.terms() + magnitude.len()) + arithmetic.program_dot(map.terms());
+    magnitude.iter().map(|v| gamma * v).collect()
 }
 
 /// One stage of one step.
 #[derive(Clone, Debug)]
 pub struct StageTrace {
-    /// Time of the evaluation.
-    pub time: f64,
-    /// `|x| + Σ |h aᵢⱼ| |kⱼ|`: what the rounding of the stage input is proportional to.
-    pub input_magnitude: Vec<f64>,
-    /// The layers of the dynamics.
-    pub layers: Vec<LayerTrace>,
-    /// Entries of `kᵢ` that are not identically zero.
-    pub slope_alive: Arc<[u32]>,
+    /// From the slope back to the stage's input.
+    pub value: Passage,
+    /// From the change of the slope since the stage before back to the change of the input; only in
+    /// difference form, from the second stage on.
+    pub change: Option<Passage>,
+    /// Largest absolute slopes.
+    pub slope_magnitude: Vec<f64>,
 }
 
 /// One step.
@@ -57,24 +135,17 @@ pub struct StepTrace {
     pub step: f64,
     /// The stages the solution needs.
     pub stages: Vec<StageTrace>,
-    /// `|x| + Σ |h bᵢ| |kᵢ|`.
-    pub output_magnitude: Vec<f64>,
+    /// What the rounding of `x + Σ h bᵢ kᵢ` may cost, for a coefficient of one.
+    pub output_owed: Vec<f64>,
 }
 
 impl StepTrace {
     /// Memory held, roughly.
     pub fn bytes(&self) -> usize {
         let stage = |s: &StageTrace| {
-            8 * s.input_magnitude.len()
-                + s.layers
-                    .iter()
-                    .map(|layer| match layer {
-                        LayerTrace::Affine { outputs, magnitude } => 4 * outputs.len() + 8 * magnitude.len(),
-                        LayerTrace::Activation { bounds, .. } => 16 * bounds.len(),
-                    })
-                    .sum::<usize>()
+            s.value.bytes() + s.change.as_ref().map_or(0, Passage::bytes) + 8 * s.slope_magnitude.len()
         };
-        8 * self.output_magnitude.len() + self.stages.iter().map(stage).sum::<usize>()
+        8 * self.output_owed.len() + self.stages.iter().map(stage).sum::<usize>()
     }
 }
 
@@ -117,28 +188,12 @@ fn pick(values: &[f64], at: &[u32]) -> Vec<f64> {
     at.iter().map(|&i| values[i as usize]).collect()
 }
 
-/// Notes an activation for rows, and that its affine map need only feed the neurons that are alive.
-pub(crate) fn record_activation(
-    layers: &mut Vec<LayerTrace>,
-    activation: Activation,
-    before: &BoxVec,
-    image: &BoxVec,
-) {
-    let alive: Arc<[u32]> = alive(image).into();
-    if let Some(LayerTrace::Affine { outputs, magnitude }) = layers.last_mut() {
-        *magnitude = pick(magnitude, &alive);
-        *outputs = alive.clone();
-    }
-    let bounds = BoxVec::new(pick(&before.lower, &alive), pick(&before.upper, &alive));
-    layers.push(LayerTrace::Activation { activation, alive, bounds });
-}
-
 impl BoxSteps<'_> {
     /// Encloses `g(time, x)`. Every layer is checked: what overflows may look harmless again behind the
     /// next activation.
-    fn evaluate(&self, x: &BoxVec, time: f64) -> Result<(BoxVec, Vec<LayerTrace>), Reason> {
+    fn evaluate(&self, x: &BoxVec, time: f64) -> Result<(BoxVec, Passage), Reason> {
         let mut value = x.clone();
-        let mut layers: Vec<LayerTrace> = Vec::new();
+        let mut passage = Passage::default();
         for layer in &self.dynamics.layers {
             if !value.is_sane() {
                 return Err(Reason::Overflow { time });
@@ -147,24 +202,31 @@ impl BoxSteps<'_> {
                 Layer::Affine(map) if self.keep_traces => {
                     let (next, v) = map.apply_box_traced(&value, &value.magnitudes(), time, self.arithmetic);
                     value = next;
-                    let outputs = (0..value.len() as u32).collect();
-                    layers.push(LayerTrace::Affine { outputs, magnitude: v });
+                    passage.affine(map.bias(time), owed(map, &v, self.arithmetic));
                 }
                 Layer::Affine(map) => value = map.apply_box(&value, time, self.arithmetic),
                 Layer::Activation(activation) => {
                     let image = activation.image_box(&value, self.arithmetic);
                     if self.keep_traces {
-                        record_activation(&mut layers, *activation, &value, &image);
+                        passage.activation(*activation, &value, &image);
                     }
                     value = image;
                 }
             }
         }
-        if value.is_sane() { Ok((value, layers)) } else { Err(Reason::Overflow { time }) }
+        passage.alive = alive(&value).into();
+        if value.is_sane() { Ok((value, passage)) } else { Err(Reason::Overflow { time }) }
     }
 }
 
 impl BoxSteps<'_> {
+    /// What the rounding of a Runge-Kutta sum may cost a row: of the rows' own sums over the stages, and of
+    /// the program's.
+    pub(crate) fn sum_owed(&self, magnitude: &[f64]) -> Vec<f64> {
+        let short = self.arithmetic.short_sum(self.tableau.len() + 1);
+        magnitude.iter().map(|m| short * m).collect()
+    }
+
     /// Encloses the slopes of the first `count` stages of a step, each on its own.
     fn independent_slopes(
         &self,
@@ -180,10 +242,11 @@ impl BoxSteps<'_> {
                 tableau.stages[i].iter().map(|a| step * a).zip(&out.slopes).collect();
             let (input, input_magnitude) = combine(Some(state), &terms, state.len(), self.arithmetic);
             let at = time + tableau.nodes[i] * step;
-            let (slope, layers) = self.evaluate(&input, at)?;
+            let (slope, mut value) = self.evaluate(&input, at)?;
             if self.keep_traces && i < tableau.solution_stages() {
-                let slope_alive = alive(&slope).into();
-                out.traces.push(StageTrace { time: at, input_magnitude, layers, slope_alive });
+                value.input_owed = self.sum_owed(&input_magnitude);
+                let slope_magnitude = slope.magnitudes();
+                out.traces.push(StageTrace { value, change: None, slope_magnitude });
             }
             out.slopes.push(slope);
         }
@@ -241,7 +304,7 @@ impl Carrier for BoxSteps<'_> {
             None
         };
         if self.keep_traces {
-            trace.output_magnitude = output_magnitude;
+            trace.output_owed = self.sum_owed(&output_magnitude);
         }
         self.bytes += trace.bytes() + 32 * n;
         Ok(Step { state: next, error, trace })

@@ -18,9 +18,9 @@
 use gains_core::arithmetic::{down, down_product, up, up_product};
 use gains_core::interval::combine;
 use gains_core::network::Layer;
-use gains_core::{Activation, Arithmetic, BoxVec, Interval};
+use gains_core::{Activation, AffineMap, Arithmetic, BoxVec, Interval, Relaxation};
 
-use crate::box_step::{BoxSteps, LayerTrace, StageTrace, alive, record_activation};
+use crate::box_step::{BoxSteps, LayerTrace, Passage, StageTrace, alive, owed};
 use crate::limits::Reason;
 
 /// The enclosures of one stage.
@@ -42,14 +42,6 @@ pub(crate) struct Slopes {
     pub differences: Vec<BoxVec>,
     /// For rows.
     pub traces: Vec<StageTrace>,
-}
-
-/// Rounding of the analysed program alone, relative to the sum of magnitudes.
-fn program(arithmetic: Arithmetic, error: impl Fn(Arithmetic) -> f64) -> f64 {
-    match arithmetic {
-        Arithmetic::Real => 0.0,
-        Arithmetic::Float32 => error(Arithmetic::Float32),
-    }
 }
 
 fn widen(b: &mut BoxVec, by: impl Fn(usize) -> f64) {
@@ -76,6 +68,11 @@ fn apart(y: &BoxVec, x: &BoxVec) -> BoxVec {
         y.lower.iter().zip(&x.upper).map(|(y, x)| down(y - x)).collect(),
         y.upper.iter().zip(&x.lower).map(|(y, x)| up(y - x)).collect(),
     )
+}
+
+/// The smallest interval around both.
+fn hull(a: &BoxVec, b: &BoxVec, i: usize) -> Interval {
+    Interval::new(a.lower[i].min(b.lower[i]), a.upper[i].max(b.upper[i]))
 }
 
 /// `f(after) − f(before)` where `after − before` lies in `d`.
@@ -123,8 +120,8 @@ pub(crate) fn telescoped(
             *size += l.abs().max(u.abs());
         }
     }
-    let rounding = program(arithmetic, |a| a.short_sum(coefficients.len() + 1));
-    let tiny = program(arithmetic, Arithmetic::underflow);
+    let rounding = arithmetic.program_short_sum(coefficients.len() + 1);
+    let tiny = arithmetic.program_underflow();
     widen(&mut sum, |i| {
         let owed = if magnitude[i] > 0.0 { rounding * magnitude[i] + tiny } else { 0.0 };
         slack * size[i] + owed
@@ -161,22 +158,29 @@ impl BoxSteps<'_> {
                 let direct: Vec<(f64, &BoxVec)> = change.iter().copied().zip(&out.slopes).collect();
                 let (mut d, exact) = combine(None, &direct, n, Arithmetic::Real);
                 d.meet(&telescoped(None, &change, &out.slopes, &out.differences, (&exact, Arithmetic::Real)));
-                let rounding = program(self.arithmetic, |a| a.short_sum(tableau.len() + 1));
-                let tiny = program(self.arithmetic, Arithmetic::underflow);
+                let rounding = self.arithmetic.program_short_sum(tableau.len() + 1);
+                let tiny = self.arithmetic.program_underflow();
                 widen(&mut d, |e| {
                     let size = input_magnitude[e] + before.input_magnitude[e];
                     if size > 0.0 { rounding * size + 2.0 * tiny } else { 0.0 }
                 });
                 input.meet(&shifted(&before.values[0], &d));
                 let elapsed = (tableau.nodes[i] - tableau.nodes[i - 1]) * step;
-                entering = Some((before, d, elapsed));
+                let short = Arithmetic::Real.short_sum(tableau.len() + 1);
+                let both = input_magnitude.iter().zip(&before.input_magnitude);
+                let input_owed = exact
+                    .iter()
+                    .zip(both)
+                    .map(|(e, (m, b))| short * e + rounding * (m + b) + 2.0 * tiny)
+                    .collect();
+                entering = Some(Entering { before, difference: d, elapsed, input_owed });
             }
-            let (stage, layers, difference) = self.stage(input, input_magnitude, at, entering)?;
+            let (stage, mut value, difference, change) = self.stage(input, input_magnitude, at, entering)?;
             let slope = stage.values.last().cloned().unwrap_or_default();
             if self.keep_traces && i < tableau.solution_stages() {
-                let slope_alive = alive(&slope).into();
-                let input_magnitude = stage.input_magnitude.clone();
-                out.traces.push(StageTrace { time: at, input_magnitude, layers, slope_alive });
+                value.input_owed = self.sum_owed(&stage.input_magnitude);
+                let slope_magnitude = slope.magnitudes();
+                out.traces.push(StageTrace { value, change, slope_magnitude });
             }
             out.slopes.push(slope);
             out.differences.extend(difference);
@@ -185,22 +189,25 @@ impl BoxSteps<'_> {
         Ok(out)
     }
 
-    /// Encloses every layer of one stage, with the help of the stage before if there is one.
+    /// Encloses every layer of one stage, with the help of the stage before if there is one. Returns the
+    /// stage, the way of rows back through it, how its slope differs from the one before, and the way of
+    /// rows back through that difference.
+    #[allow(clippy::type_complexity)]
     fn stage(
         &self,
         input: BoxVec,
         input_magnitude: Vec<f64>,
         time: f64,
-        entering: Option<(&Stage, BoxVec, f64)>,
-    ) -> Result<(Stage, Vec<LayerTrace>, Option<BoxVec>), Reason> {
+        entering: Option<Entering<'_>>,
+    ) -> Result<(Stage, Passage, Option<BoxVec>, Option<Passage>), Reason> {
         let sane = |b: &BoxVec| if b.is_sane() { Ok(()) } else { Err(Reason::Overflow { time }) };
         sane(&input)?;
         let mut stage = Stage { values: vec![input], magnitudes: Vec::new(), input_magnitude };
-        let mut layers = Vec::new();
-        let (before, mut difference, elapsed) = match entering {
-            Some((before, d, elapsed)) => (Some(before), Some(d), elapsed),
-            None => (None, None, 0.0),
-        };
+        let mut value_passage = Passage::default();
+        let mut change = entering.map(|e| {
+            let passage = Passage { input_owed: e.input_owed, ..Passage::default() };
+            Change { before: e.before, d: e.difference, elapsed: e.elapsed, passage }
+        });
         for (index, layer) in self.dynamics.layers.iter().enumerate() {
             let value = &stage.values[index];
             let mut magnitude = Vec::new();
@@ -212,44 +219,114 @@ impl BoxSteps<'_> {
                 }
                 Layer::Activation(activation) => activation.image_box(value, self.arithmetic),
             };
-            if let (Some(before), Some(d)) = (before, &mut difference) {
-                *d = match layer {
-                    Layer::Affine(map) => {
-                        let mut moved = map.apply_difference(d, elapsed);
-                        let rounding = program(self.arithmetic, |a| a.dot(map.terms()));
-                        widen(&mut moved, |i| rounding * (magnitude[i] + before.magnitudes[index][i]));
-                        moved
-                    }
+            if let Some(change) = &mut change {
+                match layer {
+                    Layer::Affine(map) => change.affine(map, &magnitude, index, self),
                     Layer::Activation(activation) => {
-                        let mut moved = activation_difference(*activation, &before.values[index], value, d);
-                        widen(&mut moved, |i| {
-                            let error = |b: &BoxVec| {
-                                activation.evaluation_error(b.get(i).magnitude(), self.arithmetic)
-                            };
-                            error(&next) + error(&before.values[index + 1])
-                        });
-                        moved
+                        change.activation(*activation, value, &next, index, self)
                     }
-                };
-                next.meet(&shifted(&before.values[index + 1], d));
-                d.meet(&apart(&next, &before.values[index + 1]));
-                sane(d)?;
+                }
+                let before = &change.before.values[index + 1];
+                next.meet(&shifted(before, &change.d));
+                change.d.meet(&apart(&next, before));
+                sane(&change.d)?;
             }
             sane(&next)?;
             if self.keep_traces {
                 match layer {
-                    Layer::Affine(_) => {
-                        let outputs = (0..next.len() as u32).collect();
-                        layers.push(LayerTrace::Affine { outputs, magnitude: magnitude.clone() });
+                    Layer::Affine(map) => {
+                        value_passage.affine(map.bias(time), owed(map, &magnitude, self.arithmetic));
                     }
-                    Layer::Activation(activation) => {
-                        record_activation(&mut layers, *activation, value, &next)
-                    }
+                    Layer::Activation(activation) => value_passage.activation(*activation, value, &next),
                 }
             }
             stage.magnitudes.push(magnitude);
             stage.values.push(next);
         }
-        Ok((stage, layers, difference))
+        value_passage.alive = alive(&stage.values[self.dynamics.layers.len()]).into();
+        let (difference, passage) = match change {
+            Some(mut change) => {
+                change.passage.alive = alive(&change.d).into();
+                (Some(change.d), Some(change.passage))
+            }
+            None => (None, None),
+        };
+        Ok((stage, value_passage, difference, passage))
+    }
+}
+
+/// What the stage before hands to the next one.
+struct Entering<'a> {
+    before: &'a Stage,
+    /// Change of the stage's input.
+    difference: BoxVec,
+    /// Change of the time.
+    elapsed: f64,
+    /// What the rounding of the change may cost, for a coefficient of one.
+    input_owed: Vec<f64>,
+}
+
+/// The change since the stage before, on its way through the layers.
+struct Change<'a> {
+    before: &'a Stage,
+    d: BoxVec,
+    elapsed: f64,
+    passage: Passage,
+}
+
+impl Change<'_> {
+    /// Through an affine map; `magnitude` is `|W| m + |b|` in this stage.
+    fn affine(&mut self, map: &AffineMap, magnitude: &[f64], index: usize, steps: &BoxSteps<'_>) {
+        let (mut moved, size) = map.apply_difference(&self.d, self.elapsed);
+        let rounding = steps.arithmetic.program_dot(map.terms());
+        let program: Vec<f64> =
+            magnitude.iter().zip(&self.before.magnitudes[index]).map(|(a, b)| rounding * (a + b)).collect();
+        widen(&mut moved, |i| program[i]);
+        self.d = moved;
+        if steps.keep_traces {
+            let mut owed = owed(map, &size, Arithmetic::Real);
+            for (owed, program) in owed.iter_mut().zip(&program) {
+                *owed += program;
+            }
+            self.passage.affine(map.time_shift(self.elapsed).0, owed);
+        }
+    }
+
+    /// Through an activation whose input is in `value` and whose output in `next`.
+    fn activation(
+        &mut self,
+        activation: Activation,
+        value: &BoxVec,
+        next: &BoxVec,
+        index: usize,
+        steps: &BoxSteps<'_>,
+    ) {
+        let (inputs, outputs) = (&self.before.values[index], &self.before.values[index + 1]);
+        let error = |i: usize| {
+            let one = |b: &BoxVec| activation.evaluation_error(b.get(i).magnitude(), steps.arithmetic);
+            one(next) + one(outputs)
+        };
+        let entering = self.d.clone();
+        self.d = activation_difference(activation, inputs, value, &entering);
+        widen(&mut self.d, error);
+        self.d.meet(&apart(next, outputs));
+        if !steps.keep_traces {
+            return;
+        }
+        let d = &self.d;
+        self.passage.nonlinear(d, |alive| {
+            let lines = alive
+                .iter()
+                .map(|&i| {
+                    let i = i as usize;
+                    let slopes = activation.derivative_range(hull(inputs, value, i));
+                    let mut line = Relaxation::of_difference(slopes, entering.get(i), d.get(i));
+                    line.lower.intercept = down(line.lower.intercept - error(i));
+                    line.upper.intercept = up(line.upper.intercept + error(i));
+                    line
+                })
+                .collect();
+            LayerTrace::Change { alive, lines }
+        });
     }
 }

@@ -366,8 +366,10 @@ pub enum MethodArg {
     Box,
     /// Linear bounds with one slope
     Linear,
-    /// Intervals and linear bounds with several slopes: tightest
+    /// Intervals and linear bounds with several slopes, as in the paper
     Gains,
+    /// The same with solver steps in difference form: tightest, and usually faster
+    Tight,
 }
 
 impl From<MethodArg> for Method {
@@ -376,6 +378,7 @@ impl From<MethodArg> for Method {
             MethodArg::Box => Self::Box,
             MethodArg::Linear => Self::Linear,
             MethodArg::Gains => Self::Gains,
+            MethodArg::Tight => Self::Tight,
         }
     }
 }

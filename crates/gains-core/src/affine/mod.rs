@@ -151,19 +151,28 @@ impl AffineMap {
     }
 
     /// Encloses `{W d + elapsed·u : d in the box}`: how far the outputs are apart if the inputs are apart by
-    /// `d` and the times by `elapsed`; the bias drops out. Only the rounding of the analysis is counted.
-    pub fn apply_difference(&self, d: &BoxVec, elapsed: f64) -> BoxVec {
+    /// `d` and the times by `elapsed`; the bias drops out. Also returns `|W| |d| + |elapsed|·|u|`, for rows.
+    /// Only the rounding of the analysis is counted.
+    pub fn apply_difference(&self, d: &BoxVec, elapsed: f64) -> (BoxVec, Vec<f64>) {
         let gamma = Arithmetic::Real.dot(self.terms());
         let Centred { centre, radius } = d.centres();
         let inflated = kernels::inflate(&centre, &radius, gamma);
-        let mut lanes = each!(self, map => map.lanes(&centre, &inflated, None));
-        let (shift, magnitude) = match self {
-            Self::Conv(map) => map.time_shift(elapsed),
-            _ => (vec![0.0; lanes.centre.len()], vec![0.0; lanes.centre.len()]),
-        };
+        let mut lanes = each!(self, map => map.lanes(&centre, &inflated, Some(&d.magnitudes())));
+        let (shift, magnitude) = self.time_shift(elapsed);
         let tiny = Arithmetic::Real.underflow();
         kernels::ends(&mut lanes.centre, &mut lanes.radius, &shift, &magnitude, gamma, tiny);
-        BoxVec::new(lanes.centre, lanes.radius)
+        for (v, m) in lanes.magnitude.iter_mut().zip(&magnitude) {
+            *v = (*v + m) * (1.0 + gamma) + tiny / gamma;
+        }
+        (BoxVec::new(lanes.centre, lanes.radius), lanes.magnitude)
+    }
+
+    /// `elapsed·u` and `|elapsed|·|u|`: what the time channel adds while the time moves on.
+    pub fn time_shift(&self, elapsed: f64) -> (Vec<f64>, Vec<f64>) {
+        match self {
+            Self::Conv(map) => map.time_shift(elapsed),
+            _ => (vec![0.0; self.output().len()], vec![0.0; self.output().len()]),
+        }
     }
 
     /// `|W| m + |b| + |t|·|u|`, rounded up: what the rounding of rows pulled back through the map is

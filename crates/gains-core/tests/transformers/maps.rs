@@ -20,12 +20,13 @@ const SCALES: [(f64, f64); 8] = [
 ];
 
 /// How far the program of an arithmetic may be from the exact value whose magnitude sum is `size`: every
-/// term passes through the promised number of roundings, each at most 2⁻²⁴.
-fn program_error(arithmetic: Arithmetic, terms: usize, size: &Exact) -> Exact {
+/// term passes through the promised number of roundings, each at most 2⁻²⁴, the time through one more.
+fn program_error(arithmetic: Arithmetic, map: &AffineMap, size: &Exact) -> Exact {
     match arithmetic {
         Arithmetic::Real => Exact::zero(),
         Arithmetic::Float32 => {
-            size * &Exact::from(Arithmetic::depth(terms) as f64 * f64::from(f32::EPSILON) / 2.0)
+            let roundings = Arithmetic::depth(map.terms()) + usize::from(map.uses_time());
+            size * &Exact::from(roundings as f64 * f64::from(f32::EPSILON) / 2.0)
         }
     }
 }
@@ -50,7 +51,7 @@ fn boxes_hold_the_exact_image_and_little_more() {
                         high = &high + &at_lower.max(at_upper);
                     }
                     let size = case.size(o, &x, time);
-                    let error = program_error(arithmetic, case.map.terms(), &size);
+                    let error = program_error(arithmetic, &case.map, &size);
                     let what = format!("{} {arithmetic} output {o}", case.what);
                     let (lower, upper) = (Exact::from(image.lower[o]), Exact::from(image.upper[o]));
                     assert!(lower <= &low - &error && upper >= &high + &error, "{what}");
@@ -129,7 +130,7 @@ fn check_pulled(
             }
             constant = &constant + &(&a * &case.shift(o, time));
             let part = &a.abs() * &case.size(o, x, time);
-            error = &error + &program_error(arithmetic, case.map.terms(), &part);
+            error = &error + &program_error(arithmetic, &case.map, &part);
             size = &size + &part;
         }
         for (&i, &a) in here.iter().zip(pulled.row(row)) {

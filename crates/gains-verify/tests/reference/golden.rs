@@ -108,7 +108,7 @@ fn check_bounds(
     let theirs = floats(&golden["lb"]);
     match method {
         Method::Box | Method::Linear => close(&bounds.lower, &theirs, &format!("{what}: bounds")),
-        Method::Gains => {
+        Method::Gains | Method::Tight => {
             at_least(&bounds.lower, &theirs, &format!("{what}: combined bounds"));
             let end = bounds.at_end.as_ref().expect("an ODE was passed");
             close(end, &floats(&golden["lb_hyb"]), &format!("{what}: hybrid"));
@@ -117,7 +117,7 @@ fn check_bounds(
                 (LowerSlope::Zero, "lb_dp_lambda0"),
                 (LowerSlope::One, "lb_dp_lambda1"),
             ] {
-                let variant = Variant { stack: slope, ode: slope };
+                let variant = Variant::uniform(slope);
                 let (_, ours) = bounds.variants.iter().find(|(v, _)| *v == variant).unwrap();
                 close(ours, &floats(&golden[key]), &format!("{what}: {key}"));
             }

@@ -4,6 +4,8 @@
 //! crates under test: images are channels first, times are fractions of the first step, every sum is a
 //! list of terms handed to a [`Machine`].
 
+use std::cmp::Reverse;
+
 use gains_core::description::{ControllerSpec, LayerSpec, SolverSpec};
 use gains_core::model_file::Tensors;
 use gains_core::{Description, Shape};
@@ -251,6 +253,13 @@ impl Pace {
                 (start * (1.0 - share) + self.end * share, next as f64 / whole * (self.end - start))
             }
         }
+    }
+
+    /// Earlier times first, then larger steps.
+    pub fn key(&self) -> (u64, Reverse<u64>, u64, Reverse<u64>, u32, bool) {
+        let (done, next) = self.tail.unwrap_or_default();
+        let step = if self.tail.is_some() { 0 } else { self.step };
+        (self.done, Reverse(step), done, Reverse(next), self.rejected, self.settled)
     }
 
     /// After a decision; `None` at the end time.

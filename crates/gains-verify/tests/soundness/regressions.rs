@@ -1,1 +1,156 @@
-//! todo
+//! Faults that were found once, each with its smallest example.
+
+use gains_core::description::{LayerSpec, Method as Rule};
+use gains_core::model_file::Tensors;
+use gains_core::{Arithmetic, BoxVec, Precision, Shape};
+use gains_ode::Inference;
+use gains_verify::analysis::Prepared;
+use gains_verify::{Property, Reason};
+
+use crate::region::{MODES, analyse, point, value};
+use crate::zoo::{Gardener, Kinds, Model, fixed, linear};
+
+fn first_output() -> Property {
+    Property { outputs: 2, rows: vec![vec![1.0, 0.0], vec![-1.0, 0.0]] }
+}
+
+/// `k₁` overflows, the input of the second stage is `∞ − ∞`, and a ReLU makes zero of that. The midpoint
+/// rule then used only the harmless-looking second stage.
+#[test]
+fn an_overflow_behind_a_relu_is_not_forgotten() {
+    let mut tensors = Tensors::new();
+    let dynamics = vec![
+        linear(&mut tensors, "g1", &[&[1e200, 0.0], &[0.0, 1e200]], &[0.0, 0.0], false),
+        LayerSpec::Relu {},
+        linear(&mut tensors, "g2", &[&[1e200, 0.0], &[0.0, 1e200]], &[1.0, 1.0], false),
+    ];
+    let ode = LayerSpec::Ode { dynamics, solver: fixed(Rule::Midpoint, 1) };
+    let model = Model::new(Shape::flat(2), vec![ode], tensors, 2);
+    let prepared = Prepared::new(model.network());
+    let region = BoxVec::new(vec![0.5, 0.5], vec![1.0, 1.0]);
+    for mode in MODES {
+        let found = analyse(&prepared, &region, &first_output(), mode, Arithmetic::Real);
+        assert!(matches!(found.err(), Some(Reason::Overflow { .. })), "{mode:?}");
+    }
+}
+
+/// The value 10³⁹ is nothing to float64 and infinity to float32.
+#[test]
+fn a_float32_program_that_overflows_is_not_bounded() {
+    let mut tensors = Tensors::new();
+    let layers = vec![
+        linear(&mut tensors, "up", &[&[1e30]], &[0.0], false),
+        linear(&mut tensors, "down", &[&[-1e-38], &[0.0]], &[20.0, 0.0], false),
+    ];
+    let model = Model::new(Shape::flat(1), layers, tensors, 2);
+    let prepared = Prepared::new(model.network());
+    assert!(Inference::run(&prepared.network, &[1e9], Precision::Float32).is_err());
+    let region = BoxVec::new(vec![1e9], vec![1.0001e9]);
+    for mode in MODES {
+        let found = analyse(&prepared, &region, &first_output(), mode, Arithmetic::Float32);
+        assert!(matches!(found.err(), Some(Reason::Overflow { .. })), "{mode:?}");
+    }
+}
+
+/// A row coefficient of 10⁻⁴⁰⁰ underflows; on an entry of 10¹⁵⁰ it would still be worth 10⁻²⁵⁰.
+#[test]
+fn coefficients_that_underflow_on_huge_entries_are_not_forgotten() {
+    let mut tensors = Tensors::new();
+    let layers = vec![
+        linear(&mut tensors, "one", &[&[-1e-200]], &[0.0], false),
+        linear(&mut tensors, "two", &[&[1e-200], &[0.0]], &[1e-270, 0.0], false),
+    ];
+    let model = Model::new(Shape::flat(1), layers, tensors, 2);
+    let prepared = Prepared::new(model.network());
+    let region = BoxVec::point(&[1e150]);
+    for mode in MODES {
+        if let Ok((_, lower)) = analyse(&prepared, &region, &first_output(), mode, Arithmetic::Real) {
+            assert!(lower[0] <= -0.9e-250, "{mode:?}: {:e}", lower[0]);
+        }
+    }
+}
+
+/// Dynamics that begin with an activation some of whose neurons are dead: the rows have to find their
+/// way back to all states, not only to those that are alive behind the activation.
+#[test]
+fn dynamics_may_begin_with_activations() {
+    let mut random = fastrand::Rng::with_seed(81);
+    for round in 0..60 {
+        let shape = Shape::flat(4);
+        let mut g = Gardener::new(&mut random, Kinds::All, shape);
+        let first = match round % 3 {
+            0 => vec![LayerSpec::Relu {}],
+            1 => vec![LayerSpec::Relu {}, LayerSpec::Sigmoid {}],
+            _ => vec![LayerSpec::Relu {}, LayerSpec::Tanh {}, LayerSpec::Relu {}],
+        };
+        let dynamics = first.into_iter().chain([g.linear(3, true), g.activation(), g.linear(4, false)]);
+        let ode = LayerSpec::Ode { dynamics: dynamics.collect(), solver: fixed(Rule::Heun, 2) };
+        let layers = vec![ode, g.linear(2, false)];
+        let model = g.finish(shape, layers);
+        let prepared = Prepared::new(model.network());
+        // One state certainly negative, one certainly positive, two undecided.
+        let region = BoxVec::new(vec![-0.9, 0.7, -0.1, -0.2], vec![-0.8, 0.8, 0.1, 0.3]);
+        for mode in MODES {
+            let (_, lower) =
+                analyse(&prepared, &region, &first_output(), mode, Arithmetic::Real).unwrap();
+            for _ in 0..20 {
+                let at = point(&mut random, &region);
+                let run = Inference::run(&prepared.network, &at, Precision::Float64).unwrap();
+                for (row, bound) in first_output().rows.iter().zip(&lower) {
+                    assert!(value(row, &run.output) >= bound - 1e-12, "round {round} {mode:?}");
+                }
+            }
+        }
+    }
+}
+
+/// A strided convolution that never sees the far edge of its input, inside an ODE: coefficients pulled
+/// back through it live on a smaller window than the state.
+#[test]
+fn dynamics_may_be_blind_to_the_far_edge() {
+    let mut random = fastrand::Rng::with_seed(82);
+    let mut tensors = Tensors::new();
+    let numbers = |random: &mut fastrand::Rng, n: usize| -> Vec<f64> {
+        (0..n).map(|_| f64::from(random.f32() - 0.5)).collect()
+    };
+    let conv = |name: &str, channels: [usize; 2], stride: usize, padding: usize| LayerSpec::Conv2d {
+        name: name.into(),
+        in_channels: channels[0],
+        out_channels: channels[1],
+        kernel: [1, 1],
+        stride: [stride; 2],
+        padding: [padding; 2],
+        dilation: [1, 1],
+        time: false,
+    };
+    tensors.insert("a.weight".into(), (vec![9, 8, 1, 1], numbers(&mut random, 72)));
+    tensors.insert("a.bias".into(), (vec![9], numbers(&mut random, 9)));
+    tensors.insert("b.weight".into(), (vec![8, 9, 1, 1], numbers(&mut random, 72)));
+    tensors.insert("b.bias".into(), (vec![8], numbers(&mut random, 8)));
+    let dynamics = vec![conv("a", [8, 9], 2, 0), LayerSpec::Relu {}, conv("b", [9, 8], 1, 1)];
+    let layers = vec![
+        LayerSpec::Ode { dynamics, solver: fixed(Rule::Rk4, 1) },
+        LayerSpec::Flatten {},
+        {
+            let weights = [numbers(&mut random, 128), numbers(&mut random, 128)];
+            linear(&mut tensors, "out", &[&weights[0], &weights[1]], &[0.0, 0.0], false)
+        },
+    ];
+    let shape = Shape::image(4, 4, 8);
+    let model = Model::new(shape, layers, tensors, 2);
+    let prepared = Prepared::new(model.network());
+    let lower: Vec<f64> = (0..shape.len()).map(|_| random.f64() - 0.5).collect();
+    let region = BoxVec::new(lower.clone(), lower.iter().map(|l| l + 1e-3).collect());
+    for mode in MODES {
+        let (_, bounds) = analyse(&prepared, &region, &first_output(), mode, Arithmetic::Real).unwrap();
+        for _ in 0..50 {
+            let at = point(&mut random, &region);
+            let run = Inference::run(&prepared.network, &at, Precision::Float64).unwrap();
+            for (row, bound) in first_output().rows.iter().zip(&bounds) {
+                let reached = value(row, &run.output);
+                assert!(reached >= bound - 1e-12, "{mode:?}: {reached} {bound}");
+                assert!(reached <= bound + 5.0, "{mode:?}: bounds this loose are wrong: {reached} {bound}");
+            }
+        }
+    }
+}

@@ -5,9 +5,9 @@ use gains_core::model_file::Tensors;
 use gains_core::network::Block;
 use gains_core::{Arithmetic, BoxVec, Shape};
 use gains_ode::{Carrier, Tableau};
-use gains_verify::{Budget, StepForm};
 use gains_verify::box_step::BoxSteps;
 use gains_verify::limits::Clock;
+use gains_verify::{Budget, StepForm};
 
 use crate::direct::Machine;
 use crate::exact::Exact;

@@ -202,6 +202,7 @@ fn summary_row(eps: f64, records: &[Record]) -> Vec<String> {
 pub fn method_name(method: &str, form: StepForm) -> String {
     match form {
         StepForm::Independent => method.to_string(),
+        StepForm::Difference if method == "tight" => method.to_string(),
         StepForm::Difference => format!("{method}-difference"),
     }
 }
