@@ -292,6 +292,63 @@ mod tests {
         assert!(r.lower.slope * -2.0 + r.lower.intercept <= y);
     }
 
+    /// The difference relaxation on its own: pairs of points from two intervals, their difference confined to
+    /// a third, must lie between the lines, and between the lines and the interval bounds.
+    #[test]
+    fn difference_lines_hold_for_all_pairs() {
+        let mut random = fastrand::Rng::with_seed(11);
+        for activation in ACTIVATIONS {
+            for trial in 0..20_000 {
+                let scale = 10.0_f64.powi(random.i32(-9..4));
+                let mut end = || (random.f64() * 2.0 - 1.0) * scale;
+                let (a, b, c, e) = (end(), end(), end(), end());
+                let before = Interval::new(a.min(b), a.max(b));
+                // Every third pair of intervals lies close together, as stages of a step do.
+                let near = if trial % 3 == 0 { 1e-3 } else { 1.0 };
+                let after = Interval::new(before.lower + near * c.min(e), before.upper + near * c.max(e));
+                if after.lower > after.upper {
+                    continue;
+                }
+                let hull = Interval::new(before.lower.min(after.lower), before.upper.max(after.upper));
+                let slopes = activation.derivative_range(hull);
+                let full = Interval::new(after.lower - before.upper, after.upper - before.lower);
+                let t = random.f64();
+                let d = if trial % 2 == 0 {
+                    full
+                } else {
+                    Interval::new(
+                        full.lower * t,
+                        full.lower * t + (full.upper - full.lower * t) * random.f64(),
+                    )
+                };
+                let image = |x: f64| activation.value(x);
+                let slack = 16.0 * f64::EPSILON * (1.0 + scale);
+                let bounds = Interval::new(
+                    image(after.lower) - image(before.upper) - slack,
+                    image(after.upper) - image(before.lower) + slack,
+                );
+                let r = Relaxation::of_difference(slopes, d, bounds);
+                for k in 0..12 {
+                    let pick = |x: Interval, u: f64| x.lower + u * (x.upper - x.lower);
+                    let u = if k < 4 { f64::from(k % 2) } else { random.f64() };
+                    let v = if k < 4 { f64::from(k / 2) } else { random.f64() };
+                    let (p, q) = (pick(before, u), pick(after, v));
+                    let moved = q - p;
+                    if !d.contains(moved) {
+                        continue;
+                    }
+                    let change = image(q) - image(p);
+                    let size = p.abs() + q.abs() + image(p).abs() + image(q).abs();
+                    let rounding = 8.0 * f64::EPSILON * size;
+                    let low = r.lower.slope * moved + r.lower.intercept;
+                    let high = r.upper.slope * moved + r.upper.intercept;
+                    assert!(low <= change + rounding, "{activation} {p} {q}: {low} > {change}");
+                    assert!(high >= change - rounding, "{activation} {p} {q}: {high} < {change}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn relu_lines_are_as_tight_as_real_arithmetic_allows() {
         let r = Relaxation::new(

@@ -88,6 +88,56 @@ fn smooth_lines_leave_room_for_the_error_of_the_program() {
     }
 }
 
+/// Lines of `f(b) − f(a)` in `d = b − a`: below `min(m d, M d)` and above `max(m d, M d)`, unless the known
+/// bounds of the difference say more. Both are piecewise linear with a kink at zero.
+#[test]
+fn lines_of_differences_are_on_their_side_exactly() {
+    let mut random = fastrand::Rng::with_seed(23);
+    for round in 0..20_000 {
+        let flat = [0.0, 0.01, random.f64()][round % 3];
+        let steep = flat + (1.0 - flat) * [1.0, 0.0, random.f64(), 1e-16][random.usize(0..4)];
+        let scale = [1.0, 1e-9, 1e-300, 1e12][random.usize(0..4)];
+        let low = (random.f64() - 0.6) * scale;
+        let high = low + random.f64() * scale * [1.0, 1e-12, 0.0][random.usize(0..3)];
+        let bounds = match round % 2 {
+            0 => Interval::new(-1e300, 1e300),
+            _ => Interval::new((random.f64() - 1.0) * scale, random.f64() * scale),
+        };
+        let r = Relaxation::of_difference(Interval::new(flat, steep), Interval::new(low, high), bounds);
+        for d in [low, high].into_iter().chain((low <= 0.0 && 0.0 <= high).then_some(0.0)) {
+            let (p, q) = (&Exact::from(flat) * &d.into(), &Exact::from(steep) * &d.into());
+            let least = p.clone().min(q.clone()).max(bounds.lower.into());
+            let most = p.max(q).min(bounds.upper.into());
+            assert!(at(r.lower, d) <= least, "round {round} [{low:e}, {high:e}] at {d:e}: lower");
+            assert!(at(r.upper, d) >= most, "round {round} [{low:e}, {high:e}] at {d:e}: upper");
+        }
+    }
+}
+
+/// The derivative between any two points of the interval lies in the range given for it.
+#[test]
+fn derivative_ranges_hold_every_secant() {
+    let mut random = fastrand::Rng::with_seed(24);
+    for activation in
+        [Activation::Relu, Activation::LeakyRelu { slope: 0.2 }, Activation::Sigmoid, Activation::Tanh]
+    {
+        for _ in 0..3000 {
+            let l = (random.f64() - 0.5) * [0.1, 4.0, 60.0][random.usize(0..3)];
+            let u = l + random.f64() * [0.1, 4.0, 60.0][random.usize(0..3)];
+            let range = activation.derivative_range(Interval::new(l, u));
+            let (a, b) = (l + random.f64() * (u - l), l + random.f64() * (u - l));
+            // Secants of close points are mostly rounding.
+            if (b - a).abs() > 1e-3 {
+                let secant = (activation.value(b) - activation.value(a)) / (b - a);
+                assert!(
+                    range.lower - 1e-12 <= secant && secant <= range.upper + 1e-12,
+                    "{activation} {l} {u}"
+                );
+            }
+        }
+    }
+}
+
 /// A row pulled back through ReLUs, checked exactly: for every corner of the box and every kink the row
 /// must lie below `A·relu(x)`. Coordinates are independent, so the worst case is found one at a time.
 #[test]

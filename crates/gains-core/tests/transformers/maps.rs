@@ -68,6 +68,29 @@ fn boxes_hold_the_exact_image_and_little_more() {
     assert!(slack < 40.0, "{slack}");
 }
 
+/// How far outputs are apart when inputs and times are.
+#[test]
+fn differences_hold_the_exact_difference() {
+    let mut random = fastrand::Rng::with_seed(7);
+    for round in 0..40 {
+        let (scale, width) = SCALES[round % SCALES.len()];
+        for case in Defined::all(&mut random, [1.0, 1e-3, 1e4][round % 3]) {
+            let d = random_box(&mut random, case.map.input().len(), scale, width);
+            let elapsed = number(&mut random, 1.0);
+            let (image, magnitude) = case.map.apply_difference(&d, elapsed);
+            for o in 0..image.len() {
+                let shift = &case.clock[o] * &elapsed.into();
+                let low = least(&case.matrix[o], shift.clone(), &d);
+                let negated: Vec<Exact> = case.matrix[o].iter().map(|w| -w).collect();
+                let high = -&least(&negated, -&shift, &d);
+                let what = format!("{} output {o}", case.what);
+                assert!(Exact::from(image.lower[o]) <= low && Exact::from(image.upper[o]) >= high, "{what}");
+                assert!(Exact::from(magnitude[o]) >= low.abs().max(high.abs()), "{what}");
+            }
+        }
+    }
+}
+
 #[test]
 fn gradients_are_the_transposed_matrix() {
     let mut random = fastrand::Rng::with_seed(2);

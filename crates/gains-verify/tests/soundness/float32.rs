@@ -114,7 +114,10 @@ fn a_sum_that_always_rounds_down_stays_inside() {
         let (_, float32) = analyse(&prepared, &region, &property, mode, Arithmetic::Float32).unwrap();
         assert!(real[0] > f64::from(program), "{mode:?}: in exact arithmetic the sum is larger");
         assert!(float32[0] <= f64::from(program), "{mode:?}: {}", float32[0]);
-        assert!(float32[0] >= f64::from(program) - 4.0 * f64::from(f32::EPSILON), "{mode:?}: and not by much");
+        assert!(
+            float32[0] >= f64::from(program) - 4.0 * f64::from(f32::EPSILON),
+            "{mode:?}: and not by much"
+        );
     }
 }
 

@@ -2,6 +2,7 @@
 //! transformer and the whole analysis against exact arithmetic, float32 verdicts against float32 programs.
 
 mod attacked;
+mod cancelling;
 mod curls;
 mod direct;
 #[path = "../../../gains-core/tests/transformers/exact.rs"]
@@ -12,6 +13,7 @@ mod limits;
 mod machines;
 mod oracle;
 mod oracle_agrees;
+mod oracle_rows;
 mod planted;
 mod region;
 mod regressions;

@@ -73,6 +73,7 @@ fn compare(
     tallies
 }
 
+#[expect(clippy::print_stdout, reason = "how close the bounds are is worth seeing")]
 fn report(what: &str, tallies: &[Tally; 2], most: f64) {
     for (tally, name) in tallies.iter().zip(["box", "linear"]) {
         println!(

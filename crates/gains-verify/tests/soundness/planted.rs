@@ -39,7 +39,7 @@ fn model(n: usize, bound: f64, drift: bool) -> Model {
 /// The largest value of the sum over the region, found by running its corner.
 fn worst(model: &Model, n: usize, arithmetic: Arithmetic) -> f64 {
     let precision = if arithmetic == Arithmetic::Real { Precision::Float64 } else { Precision::Float32 };
-    -Inference::run(&model.network(), &vec![2.0 * EPS; n], precision).unwrap().output[0]
+    -Inference::run(&model.network(), &vec![2.0 * EPS; n], precision).expect("the network runs").output[0]
 }
 
 fn verdict(model: &Model, n: usize, arithmetic: Arithmetic, methods: &[gains_verify::Method]) -> Verdict {

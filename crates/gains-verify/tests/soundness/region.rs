@@ -11,15 +11,16 @@ use gains_verify::{Analysis, Budget, Method, Property, Reason, StepForm};
 
 use crate::direct::Trial;
 
-pub const METHODS: [Method; 3] = [Method::Box, Method::Linear, Method::Gains];
+pub const METHODS: [Method; 4] = [Method::Box, Method::Linear, Method::Gains, Method::Tight];
 /// Methods with the ways they may bound a solver step.
-pub const MODES: [(Method, StepForm); 6] = [
+pub const MODES: [(Method, StepForm); 7] = [
     (Method::Box, StepForm::Independent),
     (Method::Box, StepForm::Difference),
     (Method::Linear, StepForm::Independent),
     (Method::Linear, StepForm::Difference),
     (Method::Gains, StepForm::Independent),
     (Method::Gains, StepForm::Difference),
+    (Method::Tight, StepForm::Difference),
 ];
 pub const ARITHMETICS: [Arithmetic; 2] = [Arithmetic::Real, Arithmetic::Float32];
 

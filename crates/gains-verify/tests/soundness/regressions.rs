@@ -91,8 +91,7 @@ fn dynamics_may_begin_with_activations() {
         // One state certainly negative, one certainly positive, two undecided.
         let region = BoxVec::new(vec![-0.9, 0.7, -0.1, -0.2], vec![-0.8, 0.8, 0.1, 0.3]);
         for mode in MODES {
-            let (_, lower) =
-                analyse(&prepared, &region, &first_output(), mode, Arithmetic::Real).unwrap();
+            let (_, lower) = analyse(&prepared, &region, &first_output(), mode, Arithmetic::Real).unwrap();
             for _ in 0..20 {
                 let at = point(&mut random, &region);
                 let run = Inference::run(&prepared.network, &at, Precision::Float64).unwrap();
@@ -128,14 +127,10 @@ fn dynamics_may_be_blind_to_the_far_edge() {
     tensors.insert("b.weight".into(), (vec![8, 9, 1, 1], numbers(&mut random, 72)));
     tensors.insert("b.bias".into(), (vec![8], numbers(&mut random, 8)));
     let dynamics = vec![conv("a", [8, 9], 2, 0), LayerSpec::Relu {}, conv("b", [9, 8], 1, 1)];
-    let layers = vec![
-        LayerSpec::Ode { dynamics, solver: fixed(Rule::Rk4, 1) },
-        LayerSpec::Flatten {},
-        {
-            let weights = [numbers(&mut random, 128), numbers(&mut random, 128)];
-            linear(&mut tensors, "out", &[&weights[0], &weights[1]], &[0.0, 0.0], false)
-        },
-    ];
+    let layers = vec![LayerSpec::Ode { dynamics, solver: fixed(Rule::Rk4, 1) }, LayerSpec::Flatten {}, {
+        let weights = [numbers(&mut random, 128), numbers(&mut random, 128)];
+        linear(&mut tensors, "out", &[&weights[0], &weights[1]], &[0.0, 0.0], false)
+    }];
     let shape = Shape::image(4, 4, 8);
     let model = Model::new(shape, layers, tensors, 2);
     let prepared = Prepared::new(model.network());

@@ -190,12 +190,12 @@ impl<'a> Gardener<'a> {
         }
         if shape.positions() > 1 {
             let same = [[3, 3], [1, 1], [1, 1], [1, 1]];
-            if shape.height % 2 == 0 && shape.width % 2 == 0 && self.random.bool() {
+            if shape.height.is_multiple_of(2) && shape.width.is_multiple_of(2) && self.random.bool() {
                 // Down by a stride and up again by padding: the far edge is seen by nothing.
                 let (h, w) = (shape.height / 2, shape.width / 2);
                 dynamics.push(self.conv(2, [[1, 1], [2, 2], [0, 0], [1, 1]], time));
                 dynamics.push(self.activation());
-                if h % 2 == 0 && w % 2 == 0 {
+                if h.is_multiple_of(2) && w.is_multiple_of(2) {
                     dynamics.push(self.conv(shape.channels, [[1, 1], [1, 1], [h / 2, w / 2], [1, 1]], time));
                 } else {
                     let padding = [h.div_ceil(2), w.div_ceil(2)];

@@ -78,6 +78,33 @@ fn methods_are_ordered_and_float32_costs_little() {
 }
 
 #[test]
+fn difference_form_is_tighter_on_smaller_graphs() {
+    let folder = tempfile::tempdir().unwrap();
+    let results = |name: &str, flags: &[&str]| {
+        let out = folder.path().join(name);
+        let mut args =
+            vec!["certify", "--samples", "1..6", "--attack-steps", "0", "--quiet", "--out", text(&out)];
+        args.extend(flags);
+        ok(&args);
+        let mut records = records(&out);
+        records.sort_by_key(|r| r["index"].as_u64());
+        records.retain(|r| r["verdict"] != "misclassified");
+        let margins: Vec<f64> = records.iter().map(|r| r["margin"].as_f64().unwrap()).collect();
+        let vertices: Vec<u64> = records.iter().map(|r| r["vertices"].as_u64().unwrap()).collect();
+        assert!(margins.len() > 2);
+        (margins, vertices, records[0]["method"].as_str().unwrap().to_string())
+    };
+    let gains = results("gains", &["--method", "gains"]);
+    let difference = results("difference", &["--method", "gains", "--step-form", "difference"]);
+    let tight = results("tight", &["--method", "tight"]);
+    assert_eq!((difference.2.as_str(), tight.2.as_str()), ("gains-difference", "tight"));
+    for i in 0..gains.0.len() {
+        assert!(difference.0[i] >= gains.0[i] - 1e-9 && tight.0[i] >= difference.0[i] - 1e-9, "sample {i}");
+        assert!(10 * tight.1[i] < gains.1[i], "sample {i}: {} and {} vertices", tight.1[i], gains.1[i]);
+    }
+}
+
+#[test]
 fn csv_has_a_header_and_the_same_columns() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("r.csv");

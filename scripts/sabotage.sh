@@ -1,0 +1,181 @@
+#!/usr/bin/env bash
+# Breaks the verifier on purpose, one small edit at a time, and demands that the tests notice.
+#
+#   scripts/sabotage.sh            all sabotages, a table on stdout; exit 1 if any is missed
+#   scripts/sabotage.sh curls hull only those whose name contains one of the words
+#
+# Works on a copy of the tree in a temporary folder. A pattern that no longer matches the sources, or an
+# edit that does not compile, is an error: the list has to follow the code. SABOTAGE_TARGET names a build
+# folder to reuse; files are copied with new times, so that nothing stale in it is taken for fresh.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
+    [ ! -f "$file" ] || printf '%s\0' "$file"
+done | tar --null --files-from=- --create | tar --extract --touch --directory "$copy"
+export CARGO_TARGET_DIR=${SABOTAGE_TARGET:-$copy/target} RUST_BACKTRACE=0
+cd "$copy"
+exec python3 - "$@" <<'PYTHON'
+import re, subprocess, sys
+
+CORE, ODE, VERIFY = "crates/gains-core/src/", "crates/gains-ode/src/", "crates/gains-verify/src/"
+
+# Name, what is broken, file, text, replacement. The text must occur exactly once.
+SABOTAGES = [
+    ("box-rounding", "boxes lose the rounding of W c", CORE + "kernels.rs",
+     "*r += gamma * (c.abs() + *r);", "*r += 0.0 * gamma * c.abs();"),
+    ("box-rounding-ends", "boxes lose the rounding of the bias and the ends", CORE + "kernels.rs",
+     "let r = radius[i] + gamma * bias_magnitude[i] + tiny;\n            let r = r + f64::EPSILON * (c.abs() + r);",
+     "let r = radius[i] + 0.0 * (gamma * bias_magnitude[i] + tiny);"),
+    ("sum-rounding", "Runge-Kutta sums of boxes are not widened", CORE + "interval.rs",
+     "let slack = if magnitude[i] > 0.0 { error * magnitude[i] + tiny } else { 0.0 };",
+     "let slack = 0.0 * (error * magnitude[i] + tiny);"),
+    ("row-slack-affine", "rows lose the rounding of A W", CORE + "affine/mod.rs",
+     "pulled.absorb(row, product, gamma * size);", "pulled.absorb(row, product, 0.0 * gamma * size);"),
+    ("row-slack-relax", "rows lose the rounding of relaxations", CORE + "rows.rs",
+     "self.absorb(row, constant, gamma * owed);", "self.absorb(row, constant, 0.0 * gamma * owed);"),
+    ("row-slack-final", "rows are concretised without rounding", CORE + "rows.rs",
+     "let owed = self.slack[row] + gamma * (size + spread + self.constant[row].abs());\n"
+     "                let bound = down(value - spread + self.constant[row] - owed * (1.0 + gamma)) - TINY;",
+     "let owed = self.slack[row] + 0.0 * gamma * size + 0.0 * down(TINY);\n"
+     "                let bound = value - spread + self.constant[row] - owed;"),
+    ("row-slack-ode", "rows lose the rounding of affine layers in the ODE", VERIFY + "box_step.rs",
+     "magnitude.iter().map(|v| gamma * v).collect()", "magnitude.iter().map(|v| 0.0 * gamma * v).collect()"),
+    ("row-slack-stages", "rows lose the rounding of stage sums", VERIFY + "box_step.rs",
+     "magnitude.iter().map(|m| short * m).collect()", "magnitude.iter().map(|m| 0.0 * short * m).collect()"),
+    ("no-reject-edge", "the graph rejects only where every estimate does", ODE + "controller.rs",
+     ".with(Action::Reject, error.upper > 1.0 || error.upper.is_nan())",
+     ".with(Action::Reject, error.lower > 1.0 || error.upper.is_nan())"),
+    ("no-increase-edge", "the graph increases only where every estimate does", ODE + "controller.rs",
+     ".with(Action::Increase, error.lower <= increase_below)",
+     ".with(Action::Increase, error.upper <= increase_below)"),
+    ("no-keep-edge", "the graph keeps only where nothing else is possible", ODE + "controller.rs",
+     "error.lower <= 1.0 && error.upper > increase_below", "error.upper <= 1.0 && error.lower > increase_below"),
+    ("strict-threshold", "the controller compares with < for <=", ODE + "controller.rs",
+     ".with(Action::Increase, error.lower <= increase_below)",
+     ".with(Action::Increase, error.lower < increase_below)"),
+    ("reject-moves", "a rejected step carries the stepped state", ODE + "graph.rs",
+     "let travelling = if action == Action::Reject { state.clone() } else { after.clone() };",
+     "let travelling = after.clone();"),
+    ("merge-edges", "keep and increase are one edge everywhere", ODE + "graph.rs",
+     "if action == Action::Increase\n                && actions.contains(Action::Keep)\n"
+     "                && next == line.follow(&place, Action::Keep)\n            {",
+     "if action == Action::Increase && actions.contains(Action::Keep) {"),
+    ("first-box", "states that meet: the first box instead of the hull", VERIFY + "box_step.rs",
+     "for state in states.iter().skip(1) {", "for state in states.iter().take(0) {"),
+    ("swap-slopes", "rows take the lower line for the upper one", CORE + "kernels.rs",
+     "a[i] = positive * lower_slope[i] + negative * upper_slope[i];",
+     "a[i] = positive * upper_slope[i] + negative * lower_slope[i];"),
+    ("flat-relu-chord", "the chord above a ReLU lacks its intercept", CORE + "relaxation.rs",
+     "Line { slope, intercept })\n}\n\n/// Sigmoid", "Line { slope, intercept: 0.0 * intercept })\n}\n\n/// Sigmoid"),
+    ("sigmoid-chord", "sigmoids use the chord as lower line everywhere", CORE + "relaxation.rs",
+     "let lower = if l >= 0.0 && chord_usable {", "let lower = if chord_usable {"),
+    ("smooth-error", "lines of smooth activations forget the error of the program", CORE + "relaxation.rs",
+     "let error = activation.evaluation_error(at_l.abs().max(at_u.abs()), arithmetic);",
+     "let error = activation.evaluation_error(at_l.abs().min(at_u.abs()), arithmetic);"),
+    ("curls-shift", "CURLS without the shift", VERIFY + "curls.rs",
+     "rest * other.constant + shift - owed", "rest * other.constant + 0.0 * shift - owed"),
+    ("curls-rounding", "CURLS without rounding", VERIFY + "curls.rs",
+     "let constant = down(weight * self.constant + rest * other.constant + shift - owed);",
+     "let constant = weight * self.constant + rest * other.constant + shift - 0.0 * owed;"),
+    ("curls-first", "CURLS keeps the smallest row only", VERIFY + "curls.rs",
+     "if best.upper <= candidate.lower {", "if best.upper <= candidate.lower || best.lower <= candidate.lower {"),
+    ("float32-dot", "float32 dot products are taken for exact", CORE + "arithmetic.rs",
+     "Self::Float32 => analysis + 1.0001 * gamma(Self::depth(terms) as f64 + 1.0, UNIT32),",
+     "Self::Float32 => analysis,"),
+    ("float32-sum", "float32 Runge-Kutta sums are taken for exact", CORE + "arithmetic.rs",
+     "Self::Float32 => analysis + 1.0001 * gamma(terms as f64 + 4.0, UNIT32),", "Self::Float32 => analysis,"),
+    ("float32-time", "the rounding of the time to float32 is forgotten", CORE + "arithmetic.rs",
+     "gamma(Self::depth(terms) as f64 + 1.0, UNIT32)", "gamma(Self::depth(terms) as f64, UNIT32)"),
+    ("estimate-point", "the interval of the error estimate shrinks to its middle", VERIFY + "box_step.rs",
+     "Some(Interval::new(lower, upper))", "Some(Interval::point(0.5 * (lower + upper)))"),
+    ("estimate-rounding", "sums of magnitudes are not widened", CORE + "interval.rs",
+     "let slack = arithmetic.dot(b.len());", "let slack = 0.0 * arithmetic.dot(b.len());"),
+    ("row-time", "rows forget the time channel", VERIFY + "box_step.rs",
+     "passage.affine(map.bias(time), owed(map, &v, self.arithmetic));",
+     "passage.affine(map.bias(0.0), owed(map, &v, self.arithmetic));"),
+    ("row-time-change", "rows in difference form forget that time passes", VERIFY + "difference_step.rs",
+     "self.passage.affine(map.time_shift(self.elapsed).0, owed);",
+     "self.passage.affine(map.time_shift(0.0 * self.elapsed).0, owed);"),
+    ("difference-time", "boxes in difference form forget that time passes", VERIFY + "difference_step.rs",
+     "map.apply_difference(&self.d, self.elapsed);", "map.apply_difference(&self.d, 0.0 * self.elapsed);"),
+    ("difference-float32", "differences of float32 stages are not widened", VERIFY + "difference_step.rs",
+     "widen(&mut moved, |i| program[i]);", "widen(&mut moved, |i| 0.0 * program[i]);"),
+    ("difference-rows-float32", "rows in difference form forget what the program rounds", VERIFY + "difference_step.rs",
+     "*owed += program;", "*owed += 0.0 * program;"),
+    ("difference-sum", "changes of stage inputs forget what the program rounds", VERIFY + "difference_step.rs",
+     "if size > 0.0 { rounding * size + 2.0 * tiny } else { 0.0 }", "0.0 * (rounding * size + 2.0 * tiny)"),
+    ("difference-lines", "lines of differences lack their intercepts", CORE + "relaxation.rs",
+     "Line { slope: below, intercept: sink - spread * sink.abs() },", "Line { slope: below, intercept: 0.0 * (sink - spread) },"),
+    ("telescope-rounding", "tail sums of coefficients are taken for exact", VERIFY + "difference_step.rs",
+     "slack * size[i] + owed", "0.0 * slack * size[i] + owed"),
+    ("chain-carry", "rows in chain form drop what stages have in common", VERIFY + "backward.rs",
+     "kernels::add_scaled(&mut on_slopes[i - 1], 1.0, &on_stage);", "kernels::add_scaled(&mut on_slopes[i - 1], 0.0, &on_stage);"),
+    ("difference-hull", "the mean value theorem on one of the two stages only", VERIFY + "difference_step.rs",
+     "let hull = Interval::new(before.lower[i].min(after.lower[i]), before.upper[i].max(after.upper[i]));",
+     "let hull = Interval::new(after.lower[i].max(before.lower[i]), after.upper[i]);"),
+    ("overflow-inside", "overflow inside the dynamics is not looked for", VERIFY + "box_step.rs",
+     "            if !value.is_sane() {\n                return Err(Reason::Overflow { time });\n            }\n", ""),
+    ("relu-of-nan", "NaN becomes 0 behind a ReLU of rows", CORE + "kernels.rs",
+     "if a[i] > 0.0 { (a[i], 0.0) } else { (0.0, a[i]) };", "(a[i].max(0.0), a[i].min(0.0));"),
+    ("largest", "enclosures may be as large as float64 allows", CORE + "arithmetic.rs",
+     "pub const LARGEST: f64 = 1e20;", "pub const LARGEST: f64 = f64::MAX;"),
+    ("underflow", "products that underflow count as zero", CORE + "kernels.rs",
+     "if largest > 0.0 { f64::MIN_POSITIVE } else { 0.0 }", "0.0"),
+    ("neurons", "coefficients stay on the neurons of another layer", VERIFY + "backward.rs",
+     "want.iter().map(|i| have.binary_search(i).ok())",
+     "want.iter().enumerate().map(|(i, _)| (i < have.len()).then_some(i))"),
+    ("far-edge", "a pulled window is taken for the whole image", VERIFY + "backward.rs",
+     "full[run].copy_from_slice(head);", "let start = run.start - run.start;\n            full[start..start + run.len()].copy_from_slice(head);"),
+    ("window-padding", "padding shifts the receptive field", CORE + "affine/conv.rs",
+     "let first = first.saturating_sub(padding).min(size.saturating_sub(1));",
+     "let first = first.saturating_sub(padding.saturating_sub(1)).min(size.saturating_sub(1));"),
+    ("witness", "a witness may lie outside the region", VERIFY + "attack.rs",
+     "run.prediction() != label && ball.contains(&point)", "run.prediction() != label"),
+]
+
+TESTS = [
+    ("gains-core", ["--test", "transformers"]),
+    ("gains-ode", ["--lib"]),
+    ("gains-verify", ["--test", "soundness"]),
+]
+
+def cargo(*arguments):
+    return subprocess.run(["cargo", "test", "--quiet", *arguments], capture_output=True, text=True)
+
+def failing():
+    """Names of failing tests, stopping at the first suite that has any; None if it does not compile."""
+    for package, target in TESTS:
+        if cargo("-p", package, *target, "--no-run").returncode != 0:
+            return None
+        run = cargo("-p", package, *target)
+        if run.returncode != 0:
+            names = sorted(set(re.findall(r"^    ([\w:]+)$", run.stdout, re.M)))
+            return [f"{package} {name}" for name in names] or [f"{package} ended by {run.returncode}"]
+    return []
+
+words = sys.argv[1:]
+chosen = [s for s in SABOTAGES if not words or any(word in s[0] for word in words)]
+for name, _, file, text, _ in chosen:
+    found = open(file).read().count(text) if text else 0
+    if found != 1:
+        sys.exit(f"error: {name}: the pattern occurs {found} times in {file}")
+clean = failing()
+if clean is None or clean:
+    sys.exit(f"error: the tests must pass before anything is broken: {clean}")
+print("| sabotage | what is broken | caught by |\n|---|---|---|", flush=True)
+missed = 0
+for name, what, file, text, replacement in chosen:
+    source = open(file).read()
+    open(file, "w").write(source.replace(text, replacement))
+    caught = failing()
+    open(file, "w").write(source)
+    if caught is None:
+        sys.exit(f"error: {name}: the edit does not compile")
+    missed += not caught
+    shown = "**MISSED**" if not caught else f"`{caught[0]}`" + (f" and {len(caught) - 1} more" if caught[1:] else "")
+    print(f"| {name} | {what} | {shown} |", flush=True)
+print(f"\n{len(chosen) - missed} of {len(chosen)} caught", flush=True)
+sys.exit(1 if missed else 0)
+PYTHON
