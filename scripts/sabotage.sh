@@ -16,7 +16,7 @@ git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' 
 done | tar --null --files-from=- --create | tar --extract --touch --directory "$copy"
 export CARGO_TARGET_DIR=${SABOTAGE_TARGET:-$copy/target} RUST_BACKTRACE=0
 cd "$copy"
-exec python3 - "$@" <<'PYTHON'
+python3 - "$@" <<'PYTHON'
 import re, subprocess, sys
 
 CORE, ODE, VERIFY = "crates/gains-core/src/", "crates/gains-ode/src/", "crates/gains-verify/src/"

@@ -9,7 +9,7 @@ use gains_core::arithmetic::{TINY, analysis_error, down, down_product, up};
 use gains_core::interval::Centred;
 use gains_core::kernels;
 
-use crate::backward::StateRows;
+use crate::state_rows::StateRows;
 
 /// A row being folded: `coefficients·x + constant` exactly, with its range over the box.
 struct Candidate {

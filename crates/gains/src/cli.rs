@@ -97,6 +97,19 @@ pub struct DataArgs {
     pub samples: Option<Selection>,
 }
 
+/// What is verified or attacked: a model, images, radii.
+#[derive(Args, Clone)]
+pub struct TargetArgs {
+    /// Model file [default: the bundled network]
+    #[arg(long, value_name = "FILE")]
+    pub model: Option<PathBuf>,
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// Radii: largest change of a pixel, on the scale 0 to 1
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = radius, allow_negative_numbers = true, default_value = "0.1")]
+    pub eps: Vec<f64>,
+}
+
 /// How much work.
 #[derive(Args, Clone)]
 pub struct WorkArgs {
@@ -140,14 +153,8 @@ pub enum Format {
 /// `gains certify`
 #[derive(Args)]
 pub struct CertifyArgs {
-    /// Model file [default: the bundled network]
-    #[arg(long, value_name = "FILE")]
-    pub model: Option<PathBuf>,
     #[command(flatten)]
-    pub data: DataArgs,
-    /// Radii: largest change of a pixel, on the scale 0 to 1
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = radius, allow_negative_numbers = true, default_value = "0.1")]
-    pub eps: Vec<f64>,
+    pub target: TargetArgs,
     /// How to bound: intervals, linear bounds, or the best of both
     #[arg(long, value_enum, default_value_t = MethodArg::Gains)]
     pub method: MethodArg,
@@ -169,14 +176,11 @@ pub struct CertifyArgs {
 /// `gains eval`
 #[derive(Args)]
 pub struct EvalArgs {
-    /// Model file [default: the bundled network]
-    #[arg(long, value_name = "FILE")]
-    pub model: Option<PathBuf>,
     #[command(flatten)]
-    pub data: DataArgs,
-    /// Radii: largest change of a pixel, on the scale 0 to 1
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = radius, allow_negative_numbers = true, default_value = "0.1")]
-    pub eps: Vec<f64>,
+    pub target: TargetArgs,
+    /// The last and tightest method; intervals and the attack come before it
+    #[arg(long, value_enum, default_value_t = MethodArg::Gains)]
+    pub method: MethodArg,
     /// How solver steps are bounded: stages on their own, or each as the one before plus a difference
     #[arg(long, value_enum, default_value_t = StepFormArg::Independent)]
     pub step_form: StepFormArg,
@@ -214,14 +218,8 @@ pub struct AttackSettings {
 /// `gains attack`
 #[derive(Args)]
 pub struct AttackArgs {
-    /// Model file [default: the bundled network]
-    #[arg(long, value_name = "FILE")]
-    pub model: Option<PathBuf>,
     #[command(flatten)]
-    pub data: DataArgs,
-    /// Radii: largest change of a pixel, on the scale 0 to 1
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = radius, allow_negative_numbers = true, default_value = "0.1")]
-    pub eps: Vec<f64>,
+    pub target: TargetArgs,
     #[command(flatten)]
     pub attack: AttackSettings,
     /// Format the network is run in

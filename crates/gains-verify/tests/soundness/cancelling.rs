@@ -3,9 +3,12 @@
 
 use gains_core::description::{LayerSpec, Method as Rule};
 use gains_core::model_file::Tensors;
-use gains_core::{Arithmetic, BoxVec, Shape};
-use gains_verify::Property;
+use gains_core::{Arithmetic, Block, BoxVec, Shape};
+use gains_ode::{Carrier, Tableau};
 use gains_verify::analysis::Prepared;
+use gains_verify::box_step::{BoxSteps, LayerTrace, StepTrace};
+use gains_verify::limits::Clock;
+use gains_verify::{Budget, Property, StepForm};
 
 use crate::direct;
 use crate::exact::Exact;
@@ -20,7 +23,8 @@ fn float32(x: f64) -> f64 {
     f64::from(x as f32)
 }
 
-/// Hidden neurons in pairs that nearly agree, read with large weights of opposite sign.
+/// Hidden neurons in pairs that nearly agree, also in their biases, read with large weights of opposite
+/// sign.
 fn model(random: &mut fastrand::Rng, rule: Rule, activated: bool) -> Model {
     let mut tensors = Tensors::new();
     let (mut first, mut second) = (Vec::new(), vec![Vec::new(); STATES]);
@@ -35,7 +39,8 @@ fn model(random: &mut fastrand::Rng, rule: Rule, activated: bool) -> Model {
     }
     let first: Vec<&[f64]> = first.iter().map(Vec::as_slice).collect();
     let second: Vec<&[f64]> = second.iter().map(Vec::as_slice).collect();
-    let mut dynamics = vec![linear(&mut tensors, "g1", &first, &vec![0.0; 2 * PAIRS], true)];
+    let biases: Vec<f64> = (0..2 * PAIRS).map(|i| float32(1.0 + 0.1 * (i / 2) as f64)).collect();
+    let mut dynamics = vec![linear(&mut tensors, "g1", &first, &biases, true)];
     if activated {
         dynamics.push(LayerSpec::Relu {});
     }
@@ -91,4 +96,118 @@ fn cancelling_dynamics_pay_for_their_rounding() {
         }
     }
     assert!(outside > 1000, "{outside}: the rounding of float32 is what this is about");
+}
+
+fn step_of(
+    model: &Model,
+    rule: Rule,
+    form: StepForm,
+    arithmetic: Arithmetic,
+    state: &[f64],
+    (time, size): (f64, f64),
+    tolerance: f64,
+) -> gains_ode::Step<BoxVec, StepTrace> {
+    let network = model.network();
+    let Block::Ode(ode) = &network.blocks[0] else { unreachable!("the network is one ODE") };
+    let mut carrier = BoxSteps {
+        dynamics: &ode.dynamics,
+        tableau: Tableau::of(rule),
+        tolerance,
+        arithmetic,
+        form,
+        keep_traces: true,
+        clock: Clock::start(Budget::default()),
+        bytes: 0,
+    };
+    carrier.step(&BoxVec::point(state), time, size, true).expect("a step")
+}
+
+/// The error estimate is a difference of slopes, so all that is left of it here is rounding: what a
+/// program finds must lie in the interval that decides about its step size.
+#[test]
+fn estimates_of_cancelling_dynamics_hold_what_programs_find() {
+    let mut random = fastrand::Rng::with_seed(92);
+    for round in 0..300 {
+        let rule = [Rule::Heun, Rule::Bosh3, Rule::Dopri5][round % 3];
+        let model = model(&mut random, rule, round % 2 == 0);
+        let LayerSpec::Ode { dynamics, .. } = &model.description.layers[0] else { unreachable!("one ODE") };
+        let (dynamics, tableau) = (dynamics.as_slice(), Tableau::of(rule));
+        // From zero the stage inputs round next to nothing, and the layers are on their own.
+        let size = [0.0, 1.0][round / 3 % 2];
+        let state: Vec<f64> = (0..STATES).map(|_| float32(size * (random.f64() + 0.5))).collect();
+        let at = (float32(random.f64()), float32([1e-3, 1e-8][round / 6 % 2] * random.f64()));
+        let tolerance = float32(1e-3);
+        for form in [StepForm::Independent, StepForm::Difference] {
+            let real = step_of(&model, rule, form, Arithmetic::Real, &state, at, tolerance);
+            let (next, delta) =
+                direct::trial(&mut ExactMachine, dynamics, tableau, &model.tensors, &state, at, tolerance);
+            let (found, delta) = (real.error.unwrap(), delta.unwrap());
+            assert!(delta >= found.lower.into() && delta <= found.upper.into(), "{rule:?} {form:?} exact");
+            for (i, y) in next.iter().enumerate() {
+                assert!(
+                    *y >= real.state.lower[i].into() && *y <= real.state.upper[i].into(),
+                    "{rule:?} {form:?}"
+                );
+            }
+            let single = step_of(&model, rule, form, Arithmetic::Float32, &state, at, tolerance);
+            let found = single.error.unwrap();
+            for _ in 0..5 {
+                let mut machine = Float32Machine { random: &mut random };
+                let (next, delta) =
+                    direct::trial(&mut machine, dynamics, tableau, &model.tensors, &state, at, tolerance);
+                let delta = f64::from(delta.unwrap());
+                assert!(found.contains(delta), "{rule:?} {form:?}: {delta} in {found:?}");
+                for (i, y) in next.iter().enumerate() {
+                    assert!(single.state.get(i).contains(f64::from(*y)), "{rule:?} {form:?} state");
+                }
+            }
+        }
+    }
+}
+
+/// What rows are charged for the change between two stages has to cover the rounding of both stages of a
+/// float32 program: of their inputs, and of every layer.
+#[test]
+fn changes_between_stages_are_charged_for_both() {
+    let mut random = fastrand::Rng::with_seed(93);
+    let unit = f64::from(f32::EPSILON) / 2.0;
+    for _ in 0..50 {
+        let model = model(&mut random, Rule::Heun, false);
+        let state: Vec<f64> = (0..STATES).map(|_| float32(random.f64() + 0.5)).collect();
+        let h = 1e-3;
+        let step =
+            step_of(&model, Rule::Heun, StepForm::Difference, Arithmetic::Float32, &state, (0.5, h), 1.0);
+        let change = step.trace.stages[1].change.as_ref().expect("the second stage has one");
+        // The states move by next to nothing, so both stages have the magnitudes of the first.
+        for (e, x) in state.iter().enumerate() {
+            let least = 2.0 * x * unit;
+            assert!(change.input_owed[e] >= least, "{} {least}", change.input_owed[e]);
+        }
+        let LayerTrace::Affine { owed, .. } = &change.layers[0] else { unreachable!("a linear layer") };
+        let weights = &model.tensors["g1.weight"].1;
+        for (o, row) in weights.chunks(STATES + 1).enumerate() {
+            let bias = model.tensors["g1.bias"].1[o].abs();
+            let size = bias + row[0].abs() * 0.5 + row[1].abs() * state[0] + row[2].abs() * state[1];
+            let least = 2.0 * Arithmetic::depth(STATES + 2) as f64 * unit * size * 0.99;
+            assert!(owed[o] >= least, "{} {least}", owed[o]);
+        }
+    }
+}
+
+/// The change of a stage's input is rounded as often as the inputs are: by half an ulp of the state at the
+/// least, however short the step.
+#[test]
+fn changes_of_stage_inputs_leave_room_for_their_rounding() {
+    let mut tensors = Tensors::new();
+    let dynamics =
+        vec![LayerSpec::Relu {}, linear(&mut tensors, "g", &[&[0.5, 0.0], &[0.0, 0.5]], &[0.0; 2], false)];
+    let ode = LayerSpec::Ode { dynamics, solver: fixed(Rule::Heun, 1) };
+    let model = Model::new(Shape::flat(STATES), vec![ode], tensors, STATES);
+    let (state, h) = ([1.0, 3.0], 1e-12);
+    let step = step_of(&model, Rule::Heun, StepForm::Difference, Arithmetic::Float32, &state, (0.0, h), 1.0);
+    let change = step.trace.stages[1].change.as_ref().expect("the second stage has one");
+    let LayerTrace::Change { lines, .. } = &change.layers[0] else { unreachable!("a ReLU comes first") };
+    for (magnitude, x) in lines.magnitude.iter().zip(state) {
+        assert!(*magnitude >= 0.5 * h * x + x * f64::from(f32::EPSILON) / 2.0, "{magnitude}");
+    }
 }

@@ -1,7 +1,7 @@
 //! CURLS in exact arithmetic: the merged row must lie below every row it replaces, on the whole box.
 
 use gains_core::BoxVec;
-use gains_verify::backward::StateRows;
+use gains_verify::StateRows;
 use gains_verify::curls::merge;
 
 use crate::exact::Exact;

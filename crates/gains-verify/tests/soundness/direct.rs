@@ -335,6 +335,21 @@ fn step<M: Machine>(
     (next, delta)
 }
 
+/// One trial step of a flat state: the next state and δ.
+pub fn trial<M: Machine>(
+    machine: &mut M,
+    dynamics: &[LayerSpec],
+    tableau: &Tableau,
+    tensors: &Tensors,
+    state: &[f64],
+    at: (f64, f64),
+    tolerance: f64,
+) -> (Vec<M::Value>, Option<M::Value>) {
+    let data = state.iter().map(|x| machine.load(*x)).collect();
+    let state = Image { shape: Shape::flat(state.len()), data };
+    step(machine, dynamics, tableau, tensors, &state, at, Some(tolerance))
+}
+
 fn solve<M: Machine>(
     machine: &mut M,
     dynamics: &[LayerSpec],

@@ -120,13 +120,13 @@ fn the_attack_finds_the_corner_and_reports_it_honestly() {
 #[test]
 fn witnesses_in_float32_stay_inside_a_ball_without_float32_numbers() {
     let centre = 0.1_f64;
-    let bound = f64::from(0.1_f32);
+    let (below, above) = (f64::from(0.1_f32.next_down()), f64::from(0.1_f32));
     let mut tensors = Tensors::new();
-    // Wrong exactly at inputs of at least the float32 neighbour above the centre.
-    let out = linear(&mut tensors, "out", &[&[-1.0], &[0.0]], &[bound, 0.0], false);
+    // Wrong from the float32 neighbour above the centre on.
+    let out = linear(&mut tensors, "out", &[&[-1.0], &[0.0]], &[below, 0.0], false);
     let model = Model::new(Shape::flat(1), vec![out], tensors, 2);
-    let below = f64::from(0.1_f32.next_down());
-    assert!(below < centre && centre < bound);
+    assert!(below < centre && centre < above);
+    assert_eq!(Inference::run(&model.network(), &[above], Precision::Float32).unwrap().prediction(), 1);
     let attack = Attack { steps: 5, step_size: 1e-9, loss: AttackLoss::Margin, ..Attack::default() };
     let pixels = Interval::new(0.0, 1.0);
     for eps in [1e-10, 1e-12, 5e-324, 0.0] {

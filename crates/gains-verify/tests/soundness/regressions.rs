@@ -52,6 +52,25 @@ fn a_float32_program_that_overflows_is_not_bounded() {
     }
 }
 
+/// The same inside an ODE, where the next layer makes it small again.
+#[test]
+fn a_float32_program_that_overflows_inside_the_dynamics_is_not_bounded() {
+    for activation in [None, Some(LayerSpec::Relu {}), Some(LayerSpec::Tanh {})] {
+        let mut tensors = Tensors::new();
+        let up = linear(&mut tensors, "up", &[&[1e38, 0.0], &[0.0, 1e38]], &[0.0; 2], false);
+        let down = linear(&mut tensors, "down", &[&[-1e-38, 0.0], &[0.0, 1e-38]], &[0.0; 2], false);
+        let dynamics = [up].into_iter().chain(activation).chain([down]).collect();
+        let ode = LayerSpec::Ode { dynamics, solver: fixed(Rule::Euler, 1) };
+        let model = Model::new(Shape::flat(2), vec![ode], tensors, 2);
+        let prepared = Prepared::new(model.network());
+        let region = BoxVec::new(vec![9.0, 9.0], vec![10.0, 10.0]);
+        for mode in MODES {
+            let found = analyse(&prepared, &region, &first_output(), mode, Arithmetic::Float32);
+            assert!(matches!(found.err(), Some(Reason::Overflow { .. })), "{mode:?}");
+        }
+    }
+}
+
 /// A row coefficient of 10⁻⁴⁰⁰ underflows; on an entry of 10¹⁵⁰ it would still be worth 10⁻²⁵⁰.
 #[test]
 fn coefficients_that_underflow_on_huge_entries_are_not_forgotten() {

@@ -138,3 +138,37 @@ fn estimates_on_the_threshold_leave_both_decisions_open() {
         }
     }
 }
+
+/// The error weights of a table are rounded, so they do not add up to exactly zero: with a constant slope
+/// that remainder is the whole estimate, and the difference form, whose tail sums are rounded as well, has
+/// to leave room for it.
+#[test]
+fn constant_slopes_leave_the_rounding_of_the_table() {
+    for rule in [Rule::Heun, Rule::Bosh3, Rule::Fehlberg2, Rule::Dopri5, Rule::Dopri8] {
+        let tableau = Tableau::of(rule);
+        let mut tensors = Tensors::new();
+        let layer = linear(&mut tensors, "g", &[&[0.0; 2], &[0.0; 2]], &[1000.0, -700.0], false);
+        let ode = LayerSpec::Ode { dynamics: vec![layer], solver: fixed(rule, 1) };
+        let network = Model::new(Shape::flat(2), vec![ode], tensors, 2).network();
+        let Block::Ode(ode) = &network.blocks[0] else { unreachable!("the network is one ODE") };
+        for form in [StepForm::Independent, StepForm::Difference] {
+            for h in [1.0, 0.3, 0.1, 0.017] {
+                let mut carrier = BoxSteps {
+                    dynamics: &ode.dynamics,
+                    tableau,
+                    tolerance: 1e-12,
+                    arithmetic: Arithmetic::Real,
+                    form,
+                    keep_traces: false,
+                    clock: Clock::start(Budget::default()),
+                    bytes: 0,
+                };
+                let error = carrier.step(&BoxVec::point(&[0.5, 0.5]), 0.0, h, true).unwrap().error.unwrap();
+                let left = Exact::dot(tableau.error, &vec![h; tableau.len()]).abs();
+                let delta = (&left * &Exact::from(1700.0)).over(&Exact::from(1e-12));
+                let what = format!("{rule:?} {form:?} {h}: {:e} in {error:?}", delta.to_f64());
+                assert!(Exact::from(error.lower) <= delta && delta <= Exact::from(error.upper), "{what}");
+            }
+        }
+    }
+}

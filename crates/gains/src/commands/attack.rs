@@ -24,13 +24,13 @@ struct Attacked {
 
 /// Runs the command.
 pub fn run(args: &AttackArgs, global: &Global) -> Outcome {
-    distinct(&args.eps)?;
-    let network = files::load_model(args.model.as_deref())?;
-    let (images, indices) = samples::load(&args.data, &network)?;
+    distinct(&args.target.eps)?;
+    let network = files::load_model(args.target.model.as_deref())?;
+    let (images, indices) = samples::load(&args.target.data, &network)?;
     let precision: Precision = args.precision.into();
     let pixels = Interval::new(0.0, 1.0);
     let tasks: Vec<(usize, f64)> =
-        indices.iter().flat_map(|&index| args.eps.iter().map(move |&eps| (index, eps))).collect();
+        indices.iter().flat_map(|&index| args.target.eps.iter().map(move |&eps| (index, eps))).collect();
     let bar = progress::bar(tasks.len() as u64, global.quiet, progress::ITEMS);
     bar.set_prefix("attack");
     let work = |&(index, eps): &(usize, f64)| {
@@ -77,6 +77,7 @@ pub fn run(args: &AttackArgs, global: &Global) -> Outcome {
         None => {}
     }
     let rows: Vec<Vec<String>> = args
+        .target
         .eps
         .iter()
         .map(|eps| {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use gains_data::Images;
 use gains_verify::verifier::Settings;
-use gains_verify::{Attack, Budget, Report, StepForm, Verifier};
+use gains_verify::{Attack, Budget, Method, Report, StepForm, Verifier};
 
-use crate::cli::{CertifyArgs, Global, OutputArgs, WorkArgs};
+use crate::cli::{CertifyArgs, Global, OutputArgs, TargetArgs, WorkArgs};
 use crate::failure::{Failure, Outcome};
 use crate::results::{Record, Results, RunIdentity};
 use crate::table::{layout, median, percent};
@@ -15,51 +15,62 @@ use crate::{files, interrupt, progress, runner, samples};
 
 /// Runs the command.
 pub fn run(args: &CertifyArgs, global: &Global) -> Outcome {
-    distinct(&args.eps)?;
-    let verifier = Verifier::new(files::load_model(args.model.as_deref())?);
-    let (images, indices) = samples::load(&args.data, verifier.network())?;
+    let method: Method = args.method.into();
     let settings = Settings {
-        methods: vec![args.method.into()],
+        methods: vec![method],
         step_form: args.step_form.into(),
         arithmetic: args.arithmetic.into(),
         attack: (args.attack_steps > 0).then(|| Attack { steps: args.attack_steps, ..Attack::default() }),
         ..Settings::default()
     };
-    let method: gains_verify::Method = args.method.into();
+    let name = method_name(&method.to_string(), args.step_form.into());
+    campaign(&args.target, &settings, name, &args.work, &args.output, global)
+}
+
+/// Verifies all samples at all radii: what `certify` and `eval` do.
+pub fn campaign(
+    target: &TargetArgs,
+    settings: &Settings,
+    method: String,
+    work: &WorkArgs,
+    output: &OutputArgs,
+    global: &Global,
+) -> Outcome {
+    distinct(&target.eps)?;
+    let verifier = Verifier::new(files::load_model(target.model.as_deref())?);
+    let (images, indices) = samples::load(&target.data, verifier.network())?;
+    let model = verifier.network().hash.clone();
+    let identity = RunIdentity { method, arithmetic: settings.arithmetic, model };
     Campaign {
         verifier: &verifier,
-        model: args.model.as_deref(),
+        model: target.model.as_deref(),
         images: &images,
         indices: &indices,
-        eps: &args.eps,
-        settings: &settings,
-        identity: RunIdentity {
-            method: method_name(&method.to_string(), args.step_form.into()),
-            arithmetic: args.arithmetic.into(),
-            model: verifier.network().hash.clone(),
-        },
-        work: &args.work,
-        output: &args.output,
+        eps: &target.eps,
+        settings,
+        identity,
+        work,
+        output,
     }
     .run(global)
 }
 
 /// Many samples at several radii.
-pub struct Campaign<'a> {
-    pub verifier: &'a Verifier,
-    pub model: Option<&'a Path>,
-    pub images: &'a Images,
-    pub indices: &'a [usize],
-    pub eps: &'a [f64],
-    pub settings: &'a Settings,
-    pub identity: RunIdentity,
-    pub work: &'a WorkArgs,
-    pub output: &'a OutputArgs,
+struct Campaign<'a> {
+    verifier: &'a Verifier,
+    model: Option<&'a Path>,
+    images: &'a Images,
+    indices: &'a [usize],
+    eps: &'a [f64],
+    settings: &'a Settings,
+    identity: RunIdentity,
+    work: &'a WorkArgs,
+    output: &'a OutputArgs,
 }
 
 impl Campaign<'_> {
     /// Does what is not done yet, writes results as they come, prints the summary.
-    pub fn run(&self, global: &Global) -> Outcome {
+    fn run(&self, global: &Global) -> Outcome {
         let mut results = Results::open(self.output, &self.identity)?;
         let wanted: Vec<(usize, f64)> =
             self.indices.iter().flat_map(|&index| self.eps.iter().map(move |&eps| (index, eps))).collect();
