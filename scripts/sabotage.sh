@@ -121,6 +121,8 @@ SABOTAGES = [
      "if a[i] > 0.0 { (a[i], 0.0) } else { (0.0, a[i]) };", "(a[i].max(0.0), a[i].min(0.0));"),
     ("largest", "enclosures may be as large as float64 allows", CORE + "arithmetic.rs",
      "pub const LARGEST: f64 = 1e20;", "pub const LARGEST: f64 = f64::MAX;"),
+    ("huge-input", "the region itself may be as large as it likes", VERIFY + "analysis.rs",
+     "if !analysis.input.is_sane() {", "if analysis.input.is_empty() {"),
     ("underflow", "products that underflow count as zero", CORE + "kernels.rs",
      "if largest > 0.0 { f64::MIN_POSITIVE } else { 0.0 }", "0.0"),
     ("neurons", "coefficients stay on the neurons of another layer", VERIFY + "backward.rs",

@@ -28,6 +28,10 @@ pub struct Inference<'a> {
 impl<'a> Inference<'a> {
     /// Evaluates the network.
     pub fn run(network: &'a Network, input: &[f64], precision: Precision) -> Result<Self, SolveError> {
+        let expected = network.input().len();
+        if input.len() != expected {
+            return Err(SolveError::InputSize { found: input.len(), expected });
+        }
         let mut value = input.to_vec();
         precision.round(&mut value);
         let mut traces = Vec::with_capacity(network.blocks.len());

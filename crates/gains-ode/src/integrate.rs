@@ -44,6 +44,14 @@ pub enum SolveError {
         /// The method.
         method: &'static str,
     },
+    /// An input of the wrong size.
+    #[error("the input has {found} entries, the network takes {expected}")]
+    InputSize {
+        /// Entries given.
+        found: usize,
+        /// Entries expected.
+        expected: usize,
+    },
     /// Requested times must increase.
     #[error("requested time {time} is not after {previous}")]
     TimesOutOfOrder {
