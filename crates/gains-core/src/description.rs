@@ -239,7 +239,9 @@ impl SolverSpec {
     /// What is wrong with the settings, if anything.
     pub fn problem(&self) -> Option<String> {
         let positive = |name: &str, value: f64| {
-            (!(value.is_finite() && value > 0.0)).then(|| format!("{name} is {value}, must be positive"))
+            // Far smaller numbers would be subnormal in float32, where rounding is no longer relative.
+            (!(value.is_finite() && value >= 1e-30))
+                .then(|| format!("{name} is {value:e}, must be positive and not below 1e-30"))
         };
         positive("end_time", self.end_time).or_else(|| match &self.controller {
             ControllerSpec::Fixed { steps } => {

@@ -649,7 +649,7 @@ mod solvers {
             refused(controlled(ControlledSpec { minimum_step: bad, ..good() }), "minimum_step");
             refused(SolverSpec { end_time: bad, ..controlled(good()) }, "end_time");
         }
-        refused(controlled(ControlledSpec { minimum_step: 1e-300, ..good() }), "smallest step");
+        refused(controlled(ControlledSpec { minimum_step: 1e-20, ..good() }), "smallest step");
         refused(controlled(ControlledSpec { initial_step: 1e-10, ..good() }), "smallest step");
         refused(SolverSpec { end_time: 1e300, ..controlled(good()) }, "smallest step");
         refused(controlled(ControlledSpec { rejections_after_clipping: 9, ..good() }), "rejections");

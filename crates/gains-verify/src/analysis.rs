@@ -1,5 +1,6 @@
 //! Enclosing every layer of a network over a region of inputs, and bounding properties of its outputs.
 
+use gains_core::arithmetic::keeps_subnormal_numbers;
 use gains_core::interval::Interval;
 use gains_core::network::Layer;
 use gains_core::relaxation::Lines;
@@ -225,6 +226,13 @@ impl<'a> Analysis<'a> {
         arithmetic: Arithmetic,
         clock: Clock<'a>,
     ) -> Result<Self, Reason> {
+        if !keeps_subnormal_numbers() {
+            return Err(Reason::FlushToZero);
+        }
+        let expected = prepared.network.input().len();
+        if input.len() != expected {
+            return Err(Reason::InputSize { found: input.len(), expected });
+        }
         let form = if method == Method::Tight { StepForm::Difference } else { form };
         let mut analysis =
             Self { method, form, arithmetic, clock, output: input.clone(), input, elements: Vec::new() };

@@ -47,6 +47,17 @@ pub enum Reason {
     /// The method has no error estimate for its controller.
     #[error("the solver's method has no error estimate, which its controller needs")]
     NoErrorEstimate,
+    /// The region is not made of inputs of the network.
+    #[error("the region has {found} entries, the network takes {expected}")]
+    InputSize {
+        /// Entries of the region.
+        found: usize,
+        /// Entries of an input.
+        expected: usize,
+    },
+    /// The rounding argument does not hold in this process.
+    #[error("this process flushes subnormal numbers to zero, so rounding cannot be accounted for")]
+    FlushToZero,
     /// The concrete solver failed on the sample itself.
     #[error("the concrete solver fails: {0}")]
     Concrete(String),
@@ -64,6 +75,8 @@ impl Reason {
             Self::Interrupted => "interrupted",
             Self::NotControlled => "not-controlled",
             Self::NoErrorEstimate => "no-error-estimate",
+            Self::InputSize { .. } => "input-size",
+            Self::FlushToZero => "flush-to-zero",
             Self::Concrete(_) => "concrete",
         }
     }

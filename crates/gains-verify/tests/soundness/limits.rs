@@ -135,3 +135,39 @@ fn wild_networks_end() {
         }
     }
 }
+
+#[test]
+fn inputs_of_the_wrong_size_or_value_are_unknown() {
+    let verifier = Verifier::new(branching().network());
+    let settings = Settings::default();
+    for image in [&[0.3][..], &[0.3, 0.6, 0.1], &[], &[f64::NAN, 0.5], &[f64::INFINITY, 0.5]] {
+        let verdict = verifier.certify(image, 0, 0.1, &settings, Budget::default()).verdict;
+        assert!(matches!(verdict, Verdict::Unknown(_)), "{image:?}: {verdict:?}");
+    }
+    let clock = gains_verify::limits::Clock::start(Budget::default());
+    let bounds = verifier.bounds(&[0.3], 0, 0.1, Method::Gains, &settings, clock);
+    assert_eq!(bounds.err(), Some(Reason::InputSize { found: 1, expected: 2 }));
+}
+
+/// Flushing is switched on for this thread only, and off again.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_process_that_flushes_subnormal_numbers_is_not_trusted() {
+    let verifier = Verifier::new(branching().network());
+    let check = move || {
+        let mut control = 0_u32;
+        // SAFETY: stores and loads the control register of this thread; bit 15 flushes results to zero and
+        // is valid on every x86-64 processor.
+        unsafe {
+            std::arch::asm!("stmxcsr [{}]", in(reg) &mut control, options(nostack));
+            let flushing = control | 1 << 15;
+            std::arch::asm!("ldmxcsr [{}]", in(reg) &flushing, options(nostack));
+        }
+        let verdict = verifier.certify(&[0.3, 0.6], 0, 0.01, &Settings::default(), Budget::default()).verdict;
+        // SAFETY: as above, back to what it was.
+        unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &control, options(nostack)) };
+        verdict
+    };
+    let verdict = std::thread::spawn(check).join().expect("no panic");
+    assert_eq!(verdict, Verdict::Unknown(Reason::FlushToZero));
+}
