@@ -15,7 +15,7 @@ pub enum Reason {
         margin: f64,
     },
     /// Intervals grew beyond what floating point can hold.
-    #[error("intervals overflow at time {time:.4}")]
+    #[error("intervals overflow (beyond 1e20) at time {time:.4}")]
     Overflow {
         /// Where in the ODE, or 0 in other layers.
         time: f64,
