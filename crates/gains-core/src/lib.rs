@@ -13,6 +13,7 @@ pub mod kernels;
 pub mod model_file;
 pub mod network;
 pub mod relaxation;
+pub mod row_block;
 pub mod rows;
 pub mod shape;
 
@@ -24,5 +25,6 @@ pub use interval::{BoxVec, Interval};
 pub use model_file::ModelError;
 pub use network::{Block, Layer, Network, OdeBlock, Stack};
 pub use relaxation::{LowerSlope, Relaxation};
+pub use row_block::RowBlock;
 pub use rows::Rows;
 pub use shape::{Shape, Window};

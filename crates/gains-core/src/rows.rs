@@ -1,46 +1,52 @@
-//! Rows of linear lower bounds.
+//! Rows of linear lower bounds on windows of tensors.
+
+use std::ops::{Deref, DerefMut};
 
 use crate::arithmetic::{TINY, analysis_error, down};
 use crate::interval::{BoxVec, Centred};
 use crate::kernels;
 use crate::relaxation::Lines;
+use crate::row_block::RowBlock;
 use crate::shape::Window;
 
-/// A block of rows, each a linear lower bound of some quantity over one window of one tensor `x`:
-/// `quantity ≥ coefficients·x + constant − slack` for every `x` the analysis considers.
-///
-/// An upper bound is the lower bound of the negated quantity. `slack` collects what rounding may have
-/// cost so far; it is kept apart so that a caller can see it, and is subtracted on concretisation.
+/// Rows over one window of one tensor: a [`RowBlock`] that knows where its coefficients live.
 #[derive(Clone, Debug)]
 pub struct Rows {
-    /// Number of rows.
-    pub count: usize,
+    block: RowBlock,
     /// Where the coefficients live.
     pub window: Window,
-    /// Coefficients, row by row, each of the window's length.
-    pub coefficients: Vec<f64>,
-    /// Constant terms.
-    pub constant: Vec<f64>,
-    /// Rounding already owed, never negative.
-    pub slack: Vec<f64>,
+}
+
+impl Deref for Rows {
+    type Target = RowBlock;
+
+    fn deref(&self) -> &RowBlock {
+        &self.block
+    }
+}
+
+impl DerefMut for Rows {
+    fn deref_mut(&mut self) -> &mut RowBlock {
+        &mut self.block
+    }
 }
 
 impl Rows {
     /// Rows that are identically zero.
     pub fn zeros(count: usize, window: Window) -> Self {
-        Self {
-            count,
-            window,
-            coefficients: vec![0.0; count * window.len()],
-            constant: vec![0.0; count],
-            slack: vec![0.0; count],
-        }
+        Self { block: RowBlock::zeros(count, window.len()), window }
     }
 
     /// Rows with the given coefficients and no constant.
     pub fn new(window: Window, coefficients: Vec<f64>) -> Self {
         let count = coefficients.len() / window.len().max(1);
-        Self { count, window, coefficients, constant: vec![0.0; count], slack: vec![0.0; count] }
+        Self { block: RowBlock { coefficients, ..RowBlock::zeros(count, window.len()) }, window }
+    }
+
+    /// A block put into its place.
+    pub fn from_block(block: RowBlock, window: Window) -> Self {
+        debug_assert_eq!(block.length, window.len());
+        Self { block, window }
     }
 
     /// `+x`, then `−x`, for the given channels of one pixel: the rows whose lower bounds are its bounds.
@@ -51,26 +57,6 @@ impl Rows {
             rows.row_mut(channels.len() + row)[channel] = -1.0;
         }
         rows
-    }
-
-    /// Coefficients of one row.
-    pub fn row(&self, row: usize) -> &[f64] {
-        &self.coefficients[row * self.window.len()..][..self.window.len()]
-    }
-
-    /// Coefficients of one row.
-    pub fn row_mut(&mut self, row: usize) -> &mut [f64] {
-        let length = self.window.len();
-        &mut self.coefficients[row * length..][..length]
-    }
-
-    /// Adds `constant` to a row's constant and `owed` to its slack, accounting for the rounding of that
-    /// addition.
-    pub fn absorb(&mut self, row: usize, constant: f64, owed: f64) {
-        let sum = self.constant[row] + constant;
-        let owed = owed + f64::EPSILON * (sum.abs() + constant.abs());
-        self.slack[row] = (self.slack[row] + owed) * (1.0 + 4.0 * f64::EPSILON);
-        self.constant[row] = sum;
     }
 
     /// Pulls the rows back through an activation. The rows are split into as many equal groups as there

@@ -170,8 +170,7 @@ impl Grouped {
     /// Splits groups whose variants disagree about `key`; returns the key of each group.
     fn split<K: PartialEq>(&mut self, key: impl Fn(usize) -> K) -> Vec<K> {
         let per = self.per_group();
-        let length = self.rows.window.len();
-        let mut rows = Rows::zeros(0, self.rows.window);
+        let mut chosen: Vec<usize> = Vec::new();
         let mut members: Vec<Vec<usize>> = Vec::new();
         let mut keys: Vec<K> = Vec::new();
         for (group, variants) in self.members.iter().enumerate() {
@@ -182,16 +181,12 @@ impl Grouped {
                     None => {
                         keys.push(key(variant));
                         members.push(vec![variant]);
-                        let range = group * per..(group + 1) * per;
-                        let span = range.start * length..range.end * length;
-                        rows.coefficients.extend_from_slice(&self.rows.coefficients[span]);
-                        rows.constant.extend_from_slice(&self.rows.constant[range.clone()]);
-                        rows.slack.extend_from_slice(&self.rows.slack[range]);
-                        rows.count += per;
+                        chosen.extend(group * per..(group + 1) * per);
                     }
                 }
             }
         }
+        let rows = Rows::from_block(self.rows.select(&chosen), self.rows.window);
         *self = Self { rows, members };
         keys
     }

@@ -15,7 +15,7 @@ use gains_ode::{Action, Graph, Tableau};
 use crate::box_step::{LayerTrace, Passage, StepTrace};
 use crate::curls;
 use crate::limits::{Clock, Reason};
-use crate::state_rows::StateRows;
+use gains_core::RowBlock;
 
 /// How rows pass through a solver step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -120,8 +120,8 @@ impl<'a> GraphPull<'a> {
         Ok(out)
     }
 
-    fn restrict(&self, rows: &Rows) -> StateRows {
-        let mut end = StateRows::zeros(rows.count, self.live.len());
+    fn restrict(&self, rows: &Rows) -> RowBlock {
+        let mut end = RowBlock::zeros(rows.count, self.live.len());
         for row in 0..rows.count {
             let full = rows.row(row);
             for (to, &i) in end.row_mut(row).iter_mut().zip(&self.live) {
@@ -135,10 +135,10 @@ impl<'a> GraphPull<'a> {
 
     /// Walks the vertices in reverse order. Every vertex keeps one block per outgoing edge; whoever enters
     /// the vertex merges them over the box of its own edge, which is tighter than the vertex's.
-    fn pull_live(&self, end: StateRows, kinds: &[RowKind]) -> Result<StateRows, Reason> {
+    fn pull_live(&self, end: RowBlock, kinds: &[RowKind]) -> Result<RowBlock, Reason> {
         let graph = self.graph;
         let end = [end];
-        let mut at: Vec<Vec<StateRows>> = vec![Vec::new(); graph.vertices.len()];
+        let mut at: Vec<Vec<RowBlock>> = vec![Vec::new(); graph.vertices.len()];
         let mut waiting: Vec<usize> = graph.vertices.iter().map(|v| v.incoming.len()).collect();
         let mut bytes = 0;
         for (index, vertex) in graph.vertices.iter().enumerate().rev() {
@@ -152,24 +152,24 @@ impl<'a> GraphPull<'a> {
                 if let Some(to) = edge.to {
                     waiting[to] -= 1;
                     if waiting[to] == 0 {
-                        bytes -= at[to].iter().map(StateRows::bytes).sum::<usize>();
+                        bytes -= at[to].iter().map(RowBlock::bytes).sum::<usize>();
                         at[to] = Vec::new();
                     }
                 }
             }
             if !stepped.is_empty() {
                 let parts = stepped.len();
-                let pulled = self.pull_step(StateRows::stack(&stepped), &vertex.trace, kinds, parts);
+                let pulled = self.pull_step(RowBlock::stack(&stepped), &vertex.trace, kinds, parts);
                 unchanged.extend(pulled.unstack(parts));
             }
-            bytes += unchanged.iter().map(StateRows::bytes).sum::<usize>();
+            bytes += unchanged.iter().map(RowBlock::bytes).sum::<usize>();
             at[index] = unchanged;
         }
         Ok(curls::merge(&at[0], &self.domain(&graph.vertices[0].state)))
     }
 
     /// Pulls rows on the state after a step back to rows on the state before it, each group in its form.
-    fn pull_step(&self, rows: StateRows, trace: &StepTrace, kinds: &[RowKind], parts: usize) -> StateRows {
+    fn pull_step(&self, rows: RowBlock, trace: &StepTrace, kinds: &[RowKind], parts: usize) -> RowBlock {
         let chain: Vec<bool> = kinds.iter().map(|kind| kind.form == RowForm::Chain).collect();
         let slopes = |wanted: bool| -> Vec<LowerSlope> {
             kinds.iter().filter(|k| (k.form == RowForm::Chain) == wanted).map(|k| k.slope).collect()
@@ -194,11 +194,11 @@ impl<'a> GraphPull<'a> {
     /// rounding of the stage sums (here and in the program) is charged to `|P|·(|x| + Σ|h aᵢⱼ||kⱼ|)`.
     fn pull_direct(
         &self,
-        rows: StateRows,
+        rows: RowBlock,
         trace: &StepTrace,
         slopes: &[LowerSlope],
         parts: usize,
-    ) -> StateRows {
+    ) -> RowBlock {
         let tableau = Tableau::of(self.ode.solver.method);
         let h = trace.step;
         let mut out = rows;
@@ -219,13 +219,7 @@ impl<'a> GraphPull<'a> {
     /// The same in difference form: `kᵢ = kᵢ₋₁ + rᵢ`, so the coefficients on `kᵢ` go to `kᵢ₋₁` as they are,
     /// and through the change of the dynamics to the change of the stage input, `h Σ (aᵢⱼ − aᵢ₋₁ⱼ) kⱼ`. Only
     /// the first stage meets `x` and the dynamics themselves.
-    fn pull_chain(
-        &self,
-        rows: StateRows,
-        trace: &StepTrace,
-        slopes: &[LowerSlope],
-        parts: usize,
-    ) -> StateRows {
+    fn pull_chain(&self, rows: RowBlock, trace: &StepTrace, slopes: &[LowerSlope], parts: usize) -> RowBlock {
         let tableau = Tableau::of(self.ode.solver.method);
         let h = trace.step;
         let short = Arithmetic::Real.short_sum(tableau.len() + 1);
@@ -263,7 +257,7 @@ impl<'a> GraphPull<'a> {
 
     /// The coefficients on the slopes of a step: `h bᵢ` times those on its result. The rounding of the
     /// result's sum is charged here.
-    fn spread(&self, out: &mut StateRows, trace: &StepTrace) -> Vec<Vec<f64>> {
+    fn spread(&self, out: &mut RowBlock, trace: &StepTrace) -> Vec<Vec<f64>> {
         let tableau = Tableau::of(self.ode.solver.method);
         let owed = self.pick_live(&trace.output_owed);
         for row in 0..out.count {
@@ -288,7 +282,7 @@ impl<'a> GraphPull<'a> {
         &self,
         on_slope: &[f64],
         passage: &Passage,
-        book: &mut StateRows,
+        book: &mut RowBlock,
         slopes: &[LowerSlope],
         parts: usize,
     ) -> Option<Vec<f64>> {
@@ -358,7 +352,7 @@ impl<'a> GraphPull<'a> {
 }
 
 /// Pulls coefficients on `width` neurons back through lines; constants and slack go to `book`.
-fn relax<'l>(current: &mut [f64], width: usize, book: &mut StateRows, lines: impl Fn(usize) -> &'l Lines) {
+fn relax<'l>(current: &mut [f64], width: usize, book: &mut RowBlock, lines: impl Fn(usize) -> &'l Lines) {
     let gamma = analysis_error(width);
     for row in 0..book.count {
         let (constant, owed) = kernels::relax_row(&mut current[row * width..(row + 1) * width], lines(row));

@@ -9,7 +9,7 @@ use gains_core::arithmetic::{TINY, analysis_error, down, down_product, up};
 use gains_core::interval::Centred;
 use gains_core::kernels;
 
-use crate::state_rows::StateRows;
+use gains_core::RowBlock;
 
 /// A row being folded: `coefficients·x + constant` exactly, with its range over the box.
 struct Candidate {
@@ -64,11 +64,11 @@ impl Candidate {
 }
 
 /// Merges row blocks of equal size, row by row, over a box of states.
-pub fn merge(blocks: &[StateRows], domain: &Centred) -> StateRows {
+pub fn merge(blocks: &[RowBlock], domain: &Centred) -> RowBlock {
     if let [only] = blocks {
         return only.clone();
     }
-    let mut merged = StateRows::zeros(blocks[0].count, blocks[0].length);
+    let mut merged = RowBlock::zeros(blocks[0].count, blocks[0].length);
     for row in 0..merged.count {
         let mut candidates: Vec<Candidate> = blocks
             .iter()
@@ -103,8 +103,8 @@ mod tests {
     use super::*;
     use gains_core::BoxVec;
 
-    fn block(rows: &[(&[f64], f64)]) -> StateRows {
-        let mut block = StateRows::zeros(rows.len(), rows[0].0.len());
+    fn block(rows: &[(&[f64], f64)]) -> RowBlock {
+        let mut block = RowBlock::zeros(rows.len(), rows[0].0.len());
         for (i, (a, c)) in rows.iter().enumerate() {
             block.row_mut(i).copy_from_slice(a);
             block.constant[i] = *c;
@@ -145,7 +145,7 @@ mod tests {
             let lower: Vec<f64> = (0..n).map(|_| random() * scale).collect();
             let upper: Vec<f64> = lower.iter().map(|l| l + (random() + 1.0) * scale).collect();
             let domain = BoxVec::new(lower.clone(), upper.clone());
-            let blocks: Vec<StateRows> = (0..2 + trial % 4)
+            let blocks: Vec<RowBlock> = (0..2 + trial % 4)
                 .map(|_| {
                     let a: Vec<f64> = (0..n).map(|_| random()).collect();
                     block(&[(&a, random() * scale)])
@@ -159,7 +159,7 @@ mod tests {
                         lower[i] + u * (upper[i] - lower[i])
                     })
                     .collect();
-                let at = |rows: &StateRows| {
+                let at = |rows: &RowBlock| {
                     rows.row(0).iter().zip(&x).map(|(a, x)| a * x).sum::<f64>() + rows.constant[0]
                 };
                 for part in &blocks {

@@ -13,7 +13,6 @@ pub mod curls;
 pub mod difference_step;
 pub mod limits;
 pub mod property;
-pub mod state_rows;
 pub mod verifier;
 
 pub use analysis::{Analysis, Method};
@@ -21,5 +20,4 @@ pub use attack::{Attack, AttackLoss};
 pub use box_step::StepForm;
 pub use limits::{Budget, Reason};
 pub use property::Property;
-pub use state_rows::StateRows;
 pub use verifier::{Report, Verdict, Verifier};

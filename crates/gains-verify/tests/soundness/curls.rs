@@ -1,7 +1,7 @@
 //! CURLS in exact arithmetic: the merged row must lie below every row it replaces, on the whole box.
 
 use gains_core::BoxVec;
-use gains_verify::StateRows;
+use gains_core::RowBlock;
 use gains_verify::curls::merge;
 
 use crate::exact::Exact;
@@ -11,8 +11,8 @@ fn number(random: &mut fastrand::Rng, scale: f64) -> f64 {
 }
 
 /// The smallest value over the box of `part − merged`, both with their slack taken off.
-fn smallest_gap(part: &StateRows, merged: &StateRows, row: usize, domain: &BoxVec) -> Exact {
-    let constant = |rows: &StateRows| &Exact::from(rows.constant[row]) - &rows.slack[row].into();
+fn smallest_gap(part: &RowBlock, merged: &RowBlock, row: usize, domain: &BoxVec) -> Exact {
+    let constant = |rows: &RowBlock| &Exact::from(rows.constant[row]) - &rows.slack[row].into();
     (0..domain.len()).fold(&constant(part) - &constant(merged), |sum, i| {
         let slope = &Exact::from(part.row(row)[i]) - &merged.row(row)[i].into();
         &sum + &(&slope * &domain.lower[i].into()).min(&slope * &domain.upper[i].into())
@@ -32,9 +32,9 @@ fn merged_rows_lie_below_every_part_exactly() {
         let domain = BoxVec::new(lower, upper);
         let rows = random.usize(1..4);
         let near: Vec<f64> = (0..n).map(|_| number(&mut random, 1.0)).collect();
-        let blocks: Vec<StateRows> = (0..random.usize(2..6))
+        let blocks: Vec<RowBlock> = (0..random.usize(2..6))
             .map(|_| {
-                let mut block = StateRows::zeros(rows, n);
+                let mut block = RowBlock::zeros(rows, n);
                 for row in 0..rows {
                     // Often close to a common row, where the differences are nothing but rounding.
                     let spread = [1.0, 1e-3, 1e-15][random.usize(0..3)];
@@ -68,7 +68,7 @@ fn merging_two_rows_gives_the_chord() {
         let (l, u) = (-random.f64() - 0.01, random.f64() + 0.01);
         let domain = BoxVec::new(vec![l], vec![u]);
         let block = |a: f64, c: f64| {
-            let mut block = StateRows::zeros(1, 1);
+            let mut block = RowBlock::zeros(1, 1);
             block.row_mut(0)[0] = a;
             block.constant[0] = c;
             block
@@ -76,7 +76,7 @@ fn merging_two_rows_gives_the_chord() {
         let parts = [block(number(&mut random, 2.0), 0.3), block(number(&mut random, 2.0), 0.3)];
         let merged = merge(&parts, &domain.centres());
         for x in [l, u] {
-            let at = |rows: &StateRows| rows.row(0)[0] * x + rows.constant[0];
+            let at = |rows: &RowBlock| rows.row(0)[0] * x + rows.constant[0];
             let least = at(&parts[0]).min(at(&parts[1]));
             assert!((at(&merged) - least).abs() <= 1e-13, "{} {least}", at(&merged));
         }
@@ -89,13 +89,13 @@ fn a_broken_part_makes_a_useless_row() {
     let domain = BoxVec::new(vec![-1.0], vec![1.0]);
     for broken in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         for place in 0..3 {
-            let mut bad = StateRows::zeros(1, 1);
+            let mut bad = RowBlock::zeros(1, 1);
             match place {
                 0 => bad.row_mut(0)[0] = broken,
                 1 => bad.constant[0] = broken,
                 _ => bad.slack[0] = broken,
             }
-            for blocks in [[StateRows::zeros(1, 1), bad.clone()], [bad, StateRows::zeros(1, 1)]] {
+            for blocks in [[RowBlock::zeros(1, 1), bad.clone()], [bad, RowBlock::zeros(1, 1)]] {
                 let merged = merge(&blocks, &domain.centres());
                 assert_eq!(merged.constant[0], f64::NEG_INFINITY, "{broken} at {place}");
             }

@@ -1,21 +1,25 @@
-//! Rows of linear lower bounds inside an ODE block.
+//! Blocks of linear lower bounds.
 
-/// Rows over the live coordinates of an ODE's state; the meaning is that of [`gains_core::Rows`].
+/// A block of rows, each a linear lower bound of some quantity in some vector `x`:
+/// `quantity ≥ coefficients·x + constant − slack` for every `x` the analysis considers.
+///
+/// An upper bound is the lower bound of the negated quantity. `slack` collects what rounding may have
+/// cost so far; it is kept apart so that a caller can see it, and is subtracted on concretisation.
 #[derive(Clone, Debug, Default)]
-pub struct StateRows {
+pub struct RowBlock {
     /// Number of rows.
     pub count: usize,
-    /// Number of live coordinates.
+    /// Length of a row.
     pub length: usize,
     /// Coefficients, row by row.
     pub coefficients: Vec<f64>,
     /// Constant terms.
     pub constant: Vec<f64>,
-    /// Rounding already owed.
+    /// Rounding already owed, never negative.
     pub slack: Vec<f64>,
 }
 
-impl StateRows {
+impl RowBlock {
     /// Rows that are identically zero.
     pub fn zeros(count: usize, length: usize) -> Self {
         Self {
@@ -37,7 +41,8 @@ impl StateRows {
         &mut self.coefficients[row * self.length..][..self.length]
     }
 
-    /// Adds `constant` to a row's constant and `owed` to its slack; see [`gains_core::Rows::absorb`].
+    /// Adds `constant` to a row's constant and `owed` to its slack, accounting for the rounding of that
+    /// addition.
     pub fn absorb(&mut self, row: usize, constant: f64, owed: f64) {
         let sum = self.constant[row] + constant;
         let owed = owed + f64::EPSILON * (sum.abs() + constant.abs());
