@@ -68,9 +68,7 @@ impl Relaxation {
         }
         relaxation
     }
-}
 
-impl Relaxation {
     /// Relaxes `f(b) − f(a)` as lines in `d = b − a`, for `d` in the given interval, where the derivative of
     /// `f` between `a` and `b` lies in `slopes` (none negative) and `f(b) − f(a)` itself in `bounds`.
     ///

@@ -136,9 +136,14 @@ impl<'a> Clock<'a> {
         &self.budget
     }
 
+    /// Whether the user has interrupted.
+    pub fn interrupted(&self) -> bool {
+        (self.budget.interrupted)()
+    }
+
     /// Fails when time is up, `bytes` are too many, or the user has interrupted.
     pub fn check(&self, bytes: usize) -> Result<(), Reason> {
-        if (self.budget.interrupted)() {
+        if self.interrupted() {
             return Err(Reason::Interrupted);
         }
         if bytes > self.budget.memory {

@@ -202,6 +202,11 @@ impl Verifier {
                 Err(reason) => unknown = reason,
             }
         }
-        attack(report).unwrap_or(Verdict::Unknown(unknown))
+        let falsified = attack(report);
+        // An attack that was cut short has not decided anything.
+        if clock.interrupted() {
+            unknown = Reason::Interrupted;
+        }
+        falsified.unwrap_or(Verdict::Unknown(unknown))
     }
 }

@@ -46,7 +46,7 @@ pub enum Command {
     Certify(CertifyArgs),
     /// Standard, adversarial and certified accuracy in one table
     ///
-    /// Tries the cheapest method first, attacks before the expensive one, and counts.
+    /// Tries the cheapest method first, attacks before the expensive one (--method), and counts.
     Eval(EvalArgs),
     /// Look for misclassified images within eps by projected gradient descent
     Attack(AttackArgs),
@@ -110,6 +110,40 @@ pub struct TargetArgs {
     pub eps: Vec<f64>,
 }
 
+/// How to bound.
+#[derive(Args, Clone)]
+pub struct BoundArgs {
+    /// How to bound: intervals, linear bounds, or the best of both
+    #[arg(long, value_enum, default_value_t = MethodArg::Gains)]
+    pub method: MethodArg,
+    /// How solver steps are bounded: stages on their own, or each as the one before plus a difference
+    #[arg(long, value_enum, default_value_t = StepFormArg::Independent)]
+    pub step_form: StepFormArg,
+    /// The arithmetic the proof is about: exact reals, or the network run in float32
+    #[arg(long, value_enum, default_value_t = ArithmeticArg::Real)]
+    pub arithmetic: ArithmeticArg,
+}
+
+impl BoundArgs {
+    /// The method.
+    pub fn method(&self) -> Method {
+        self.method.into()
+    }
+
+    /// The step form; `tight` has only one.
+    pub fn step_form(&self) -> StepForm {
+        if self.method() == Method::Tight { StepForm::Difference } else { self.step_form.into() }
+    }
+
+    /// The method as results name it: with its step form where that is neither the paper's nor implied.
+    pub fn name(&self) -> String {
+        match (self.method(), self.step_form()) {
+            (Method::Tight, _) | (_, StepForm::Independent) => self.method().to_string(),
+            (method, StepForm::Difference) => format!("{method}-difference"),
+        }
+    }
+}
+
 /// How much work.
 #[derive(Args, Clone)]
 pub struct WorkArgs {
@@ -155,15 +189,8 @@ pub enum Format {
 pub struct CertifyArgs {
     #[command(flatten)]
     pub target: TargetArgs,
-    /// How to bound: intervals, linear bounds, or the best of both
-    #[arg(long, value_enum, default_value_t = MethodArg::Gains)]
-    pub method: MethodArg,
-    /// How solver steps are bounded: stages on their own, or each as the one before plus a difference
-    #[arg(long, value_enum, default_value_t = StepFormArg::Independent)]
-    pub step_form: StepFormArg,
-    /// The arithmetic the proof is about: exact reals, or the network run in float32
-    #[arg(long, value_enum, default_value_t = ArithmeticArg::Real)]
-    pub arithmetic: ArithmeticArg,
+    #[command(flatten)]
+    pub bounds: BoundArgs,
     /// Gradient steps of the attack on samples that could not be verified; 0 for no attack
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub attack_steps: usize,
@@ -178,15 +205,8 @@ pub struct CertifyArgs {
 pub struct EvalArgs {
     #[command(flatten)]
     pub target: TargetArgs,
-    /// The last and tightest method; intervals and the attack come before it
-    #[arg(long, value_enum, default_value_t = MethodArg::Gains)]
-    pub method: MethodArg,
-    /// How solver steps are bounded: stages on their own, or each as the one before plus a difference
-    #[arg(long, value_enum, default_value_t = StepFormArg::Independent)]
-    pub step_form: StepFormArg,
-    /// The arithmetic the proof is about
-    #[arg(long, value_enum, default_value_t = ArithmeticArg::Real)]
-    pub arithmetic: ArithmeticArg,
+    #[command(flatten)]
+    pub bounds: BoundArgs,
     #[command(flatten)]
     pub attack: AttackSettings,
     #[command(flatten)]
@@ -263,15 +283,8 @@ pub struct TrajectoryArgs {
     /// Radius of the region
     #[arg(long, value_parser = radius, allow_negative_numbers = true, default_value = "0.1")]
     pub eps: f64,
-    /// How to bound the input of the ODE
-    #[arg(long, value_enum, default_value_t = MethodArg::Gains)]
-    pub method: MethodArg,
-    /// How solver steps are bounded: stages on their own, or each as the one before plus a difference
-    #[arg(long, value_enum, default_value_t = StepFormArg::Independent)]
-    pub step_form: StepFormArg,
-    /// The arithmetic the graph is about
-    #[arg(long, value_enum, default_value_t = ArithmeticArg::Real)]
-    pub arithmetic: ArithmeticArg,
+    #[command(flatten)]
+    pub bounds: BoundArgs,
     /// Write the trajectory and the graph as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

@@ -174,3 +174,18 @@ fn a_process_that_flushes_subnormal_numbers_is_not_trusted() {
     let verdict = std::thread::spawn(check).join().expect("no panic");
     assert_eq!(verdict, Verdict::Unknown(Reason::FlushToZero));
 }
+
+/// Intervals are done at once here and too loose; what is interrupted is the attack after them, so the
+/// sample is not decided and must be done again.
+#[test]
+fn an_interrupted_attack_decides_nothing() {
+    let mut tensors = Tensors::new();
+    let out = linear(&mut tensors, "out", &[&[1.0, 0.0], &[0.0, 1.0]], &[0.0, 0.0], false);
+    let verifier = Verifier::new(Model::new(Shape::flat(2), vec![out], tensors, 2).network());
+    let attack = Some(gains_verify::Attack::default());
+    let settings = Settings { methods: vec![Method::Box], attack, ..Settings::default() };
+    let interrupted = Budget { interrupted: &|| true, ..Budget::default() };
+    let verdict = |budget| verifier.certify(&[0.6, 0.3], 0, 0.2, &settings, budget).verdict;
+    assert_eq!(verdict(interrupted), Verdict::Unknown(Reason::Interrupted));
+    assert!(matches!(verdict(Budget::default()), Verdict::Falsified { .. }));
+}

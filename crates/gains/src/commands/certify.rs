@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gains_data::Images;
 use gains_verify::verifier::Settings;
-use gains_verify::{Attack, Budget, Method, Report, StepForm, Verifier};
+use gains_verify::{Attack, Budget, Report, Verifier};
 
 use crate::cli::{CertifyArgs, Global, OutputArgs, TargetArgs, WorkArgs};
 use crate::failure::{Failure, Outcome};
@@ -15,16 +15,14 @@ use crate::{files, interrupt, progress, runner, samples};
 
 /// Runs the command.
 pub fn run(args: &CertifyArgs, global: &Global) -> Outcome {
-    let method: Method = args.method.into();
     let settings = Settings {
-        methods: vec![method],
-        step_form: args.step_form.into(),
-        arithmetic: args.arithmetic.into(),
+        methods: vec![args.bounds.method()],
+        step_form: args.bounds.step_form(),
+        arithmetic: args.bounds.arithmetic.into(),
         attack: (args.attack_steps > 0).then(|| Attack { steps: args.attack_steps, ..Attack::default() }),
         ..Settings::default()
     };
-    let name = method_name(&method.to_string(), args.step_form.into());
-    campaign(&args.target, &settings, name, &args.work, &args.output, global)
+    campaign(&args.target, &settings, args.bounds.name(), &args.work, &args.output, global)
 }
 
 /// Verifies all samples at all radii: what `certify` and `eval` do.
@@ -207,15 +205,6 @@ fn summary_row(eps: f64, records: &[Record]) -> Vec<String> {
         pair(median(vertices.clone()), median(edges.clone())),
         pair(vertices.into_iter().reduce(f64::max), edges.into_iter().reduce(f64::max)),
     ]
-}
-
-/// The method as results name it: with its step form where that is not the paper's.
-pub fn method_name(method: &str, form: StepForm) -> String {
-    match form {
-        StepForm::Independent => method.to_string(),
-        StepForm::Difference if method == "tight" => method.to_string(),
-        StepForm::Difference => format!("{method}-difference"),
-    }
 }
 
 /// Guards against radii given twice.

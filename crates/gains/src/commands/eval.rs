@@ -1,10 +1,10 @@
 //! `gains eval`: standard, adversarial and certified accuracy in one go.
 
 use gains_verify::verifier::Settings;
-use gains_verify::{Attack, Method, StepForm};
+use gains_verify::{Attack, Method};
 
 use crate::cli::{AttackSettings, EvalArgs, Global};
-use crate::commands::certify::{campaign, method_name};
+use crate::commands::certify::campaign;
 use crate::failure::Outcome;
 
 /// The attack a command was given.
@@ -20,16 +20,15 @@ pub fn attack(args: &AttackSettings) -> Attack {
 
 /// Runs the command: intervals first, then the attack, then the expensive bounds on what is left.
 pub fn run(args: &EvalArgs, global: &Global) -> Outcome {
-    let method: Method = args.method.into();
-    let step_form = if method == Method::Tight { StepForm::Difference } else { args.step_form.into() };
+    let method = args.bounds.method();
     let settings = Settings {
         methods: if method == Method::Box { vec![method] } else { vec![Method::Box, method] },
-        step_form,
-        arithmetic: args.arithmetic.into(),
+        step_form: args.bounds.step_form(),
+        arithmetic: args.bounds.arithmetic.into(),
         attack: Some(attack(&args.attack)),
         attack_early: true,
         ..Settings::default()
     };
-    let name = format!("eval-{}", method_name(&method.to_string(), step_form));
+    let name = format!("eval-{}", args.bounds.name());
     campaign(&args.target, &settings, name, &args.work, &args.output, global)
 }

@@ -8,11 +8,10 @@ use gains_ode::{Action, Graph, Inference};
 use gains_verify::box_step::StepTrace;
 use gains_verify::limits::Clock;
 use gains_verify::verifier::Settings;
-use gains_verify::{Budget, Method, Verifier};
+use gains_verify::{Budget, Verifier};
 use serde_json::json;
 
 use crate::cli::{Global, TrajectoryArgs};
-use crate::commands::certify::method_name;
 use crate::failure::{Failure, Outcome};
 use crate::samples::Selection;
 use crate::table::layout;
@@ -33,8 +32,8 @@ pub fn run(args: &TrajectoryArgs, global: &Global) -> Outcome {
             .hint("`gains model show` lists its layers"));
     };
     let settings = Settings {
-        step_form: args.step_form.into(),
-        arithmetic: args.arithmetic.into(),
+        step_form: args.bounds.step_form(),
+        arithmetic: args.bounds.arithmetic.into(),
         ..Settings::default()
     };
     let clock = Clock::start(Budget {
@@ -42,9 +41,9 @@ pub fn run(args: &TrajectoryArgs, global: &Global) -> Outcome {
         interrupted: &interrupt::requested,
         ..Budget::default()
     });
-    let method: Method = args.method.into();
-    let (bounds, analysis) =
-        verifier.bounds(&image, label, args.eps, method, &settings, clock).map_err(|reason| {
+    let (bounds, analysis) = verifier
+        .bounds(&image, label, args.eps, args.bounds.method(), &settings, clock)
+        .map_err(|reason| {
             Failure::new(format!("no graph for sample {} at eps {}: {reason}", args.sample, args.eps))
                 .hint("try a smaller --eps or a larger --max-vertices")
         })?;
@@ -57,7 +56,7 @@ pub fn run(args: &TrajectoryArgs, global: &Global) -> Outcome {
             verifier.network().description.name,
             args.sample,
             args.eps,
-            method_name(&method.to_string(), args.step_form.into())
+            args.bounds.name()
         ),
         trajectory: &solution.trajectory,
         graph,
