@@ -43,6 +43,19 @@ pub struct Description {
     pub training: serde_json::Value,
 }
 
+impl Description {
+    /// The same network with every ODE read off at another time.
+    pub fn with_end_time(&self, time: f64) -> Self {
+        let mut changed = self.clone();
+        for layer in &mut changed.layers {
+            if let LayerSpec::Ode { solver, .. } = layer {
+                solver.end_time = time;
+            }
+        }
+        changed
+    }
+}
+
 /// What the outputs of a network mean.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]

@@ -16,6 +16,7 @@ pub mod relaxation;
 pub mod row_block;
 pub mod rows;
 pub mod shape;
+pub mod widen;
 
 pub use activation::Activation;
 pub use affine::AffineMap;
@@ -28,3 +29,4 @@ pub use relaxation::{LowerSlope, Relaxation};
 pub use row_block::RowBlock;
 pub use rows::Rows;
 pub use shape::{Shape, Window};
+pub use widen::{WidenError, widen};

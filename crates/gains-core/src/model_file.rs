@@ -115,6 +115,12 @@ pub fn read_tensors(bytes: &[u8]) -> Result<Tensors, ModelError> {
 
 /// Parses a whole model file.
 pub fn read_model(bytes: &[u8]) -> Result<Network, ModelError> {
+    let (description, tensors) = read_parts(bytes)?;
+    build(description, &tensors, content_hash(bytes))
+}
+
+/// The description and the weights of a model file, not yet bound to each other: for changing either first.
+pub fn read_parts(bytes: &[u8]) -> Result<(Description, Tensors), ModelError> {
     let (_, metadata) =
         SafeTensors::read_metadata(bytes).map_err(|e| ModelError::Container(e.to_string()))?;
     let text =
@@ -126,7 +132,7 @@ pub fn read_model(bytes: &[u8]) -> Result<Network, ModelError> {
     }
     let description: Description =
         serde_json::from_str(text).map_err(|e| ModelError::Description(e.to_string()))?;
-    build(description, &read_tensors(bytes)?, content_hash(bytes))
+    Ok((description, read_tensors(bytes)?))
 }
 
 /// Writes a model file: the tensors the description names, as float32.

@@ -1,7 +1,7 @@
 //! Inference in both precisions, and gradients against central differences of the solver itself.
 
 use gains_core::model_file::{Tensors, build};
-use gains_core::{Network, Precision};
+use gains_core::{Network, Precision, widen};
 use gains_ode::{Action, Inference};
 use serde_json::{Value, json};
 
@@ -33,10 +33,15 @@ fn add_tensors(layers: &[Value], random: &mut fastrand::Rng, tensors: &mut Tenso
     }
 }
 
-fn network(input: [usize; 3], classes: usize, layers: Value, seed: u64) -> Network {
+fn tensors(layers: &Value, seed: u64) -> Tensors {
     let mut tensors = Tensors::new();
     let list = layers.as_array().expect("a list of layers");
     add_tensors(list, &mut fastrand::Rng::with_seed(seed), &mut tensors);
+    tensors
+}
+
+fn network(input: [usize; 3], classes: usize, layers: Value, seed: u64) -> Network {
+    let tensors = tensors(&layers, seed);
     let names: Vec<String> = (0..classes).map(|i| i.to_string()).collect();
     let description = serde_json::from_value(json!({
         "format": "gains-model", "version": 1, "name": "test",
@@ -256,4 +261,31 @@ fn an_overflow_before_a_relu_is_an_error() {
     let network = build(description.unwrap(), &tensors, String::new()).unwrap();
     let outcome = Inference::run(&network, &[1e10, 1.0], Precision::Float64);
     assert!(outcome.is_err(), "{:?}", outcome.map(|inference| inference.output).ok());
+}
+
+/// A network whose ODE state is there several times answers the same by the same steps.
+#[test]
+fn a_widened_network_is_the_same_function_by_the_same_trajectory() {
+    for (index, solver) in solvers().into_iter().enumerate() {
+        let seed = 300 + index as u64;
+        for narrow in [everything(solver.clone(), seed), flat(solver.clone(), seed)] {
+            let layers = serde_json::to_value(&narrow.description.layers).expect("layers");
+            let tensors = tensors(&layers, seed);
+            let input = random_input(&narrow, seed);
+            let expected = run(&narrow, &input, Precision::Float64);
+            for copies in [1, 2, 3, 4] {
+                let (description, tensors) =
+                    widen(&narrow.description, &tensors, copies).expect("a wider network");
+                let wide = build(description, &tensors, String::new()).expect("a network");
+                let found = run(&wide, &input, Precision::Float64);
+                for (a, b) in expected.output.iter().zip(&found.output) {
+                    assert!((a - b).abs() <= 1e-12, "{copies} copies: {a} and {b}");
+                }
+                assert_eq!(decisions(&expected), decisions(&found));
+                for (a, b) in expected.solutions().zip(found.solutions()) {
+                    assert_eq!(a.state.len() * copies, b.state.len());
+                }
+            }
+        }
+    }
 }
