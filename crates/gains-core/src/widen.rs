@@ -21,7 +21,7 @@ pub const MOST_COPIES: usize = 64;
 /// Why a network cannot be widened.
 #[derive(Debug, Error)]
 pub enum WidenError {
-    /// An odd number of copies was asked for.
+    /// Too many copies, or none.
     #[error("{found} copies of a channel, must be 1 to {MOST_COPIES}")]
     Copies {
         /// How many.

@@ -11,7 +11,8 @@ pub struct Entry {
     pub name: &'static str,
     /// One line about it.
     pub about: &'static str,
-    bytes: &'static [u8],
+    /// The model file.
+    pub bytes: &'static [u8],
 }
 
 /// All bundled networks; the first is the default.
@@ -26,9 +27,4 @@ impl Entry {
     pub fn network(&self) -> Result<Network, Failure> {
         read_model(self.bytes).map_err(|e| Failure::new(format!("bundled model '{}': {e}", self.name)))
     }
-}
-
-/// The default network.
-pub fn model() -> Result<Network, Failure> {
-    MODELS[0].network()
 }

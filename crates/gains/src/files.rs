@@ -1,10 +1,11 @@
 //! Reading whole files and writing them so that nothing half-written is ever seen.
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use gains_core::Network;
-use gains_core::model_file::read_model;
+use gains_core::model_file::{Tensors, read_model, read_parts};
+use gains_core::{Description, ModelError, Network};
 
 use crate::bundled;
 use crate::failure::Failure;
@@ -14,17 +15,29 @@ const LARGEST_MODEL: u64 = 1 << 30;
 
 /// Reads a model, or the bundled one.
 pub fn load_model(path: Option<&Path>) -> Result<Network, Failure> {
-    let Some(path) = path else { return bundled::model() };
-    let bytes = read_limited(path)?;
-    read_model(&bytes).map_err(|error| {
+    parse_model(path, read_model)
+}
+
+/// Reads a model, or the bundled one, as a description and weights that can still be changed.
+pub fn load_parts(path: Option<&Path>) -> Result<(Description, Tensors), Failure> {
+    parse_model(path, read_parts)
+}
+
+fn parse_model<T>(path: Option<&Path>, parse: impl Fn(&[u8]) -> Result<T, ModelError>) -> Result<T, Failure> {
+    let bytes = match path {
+        Some(path) => Cow::from(read_limited(path)?),
+        None => Cow::from(bundled::MODELS[0].bytes),
+    };
+    parse(&bytes).map_err(|error| {
         let hint = match error {
-            gains_core::ModelError::NoDescription => {
+            ModelError::NoDescription => {
                 "turn bare weights into a model with `gains model import WEIGHTS --sidecar FILE.json --out MODEL`"
             }
-            gains_core::ModelError::Container(_) => "is it a complete .safetensors file? try copying it again",
+            ModelError::Container(_) => "is it a complete .safetensors file? try copying it again",
             _ => "`gains model show` reads the same file; see docs/model-format.md",
         };
-        Failure::new(format!("'{}': {error}", path.display())).hint(hint)
+        let name = path.map_or_else(|| "bundled model".into(), |path| path.display().to_string());
+        Failure::new(format!("'{name}': {error}")).hint(hint)
     })
 }
 

@@ -10,6 +10,7 @@ mod commands;
 mod failure;
 mod files;
 mod interrupt;
+mod picture;
 mod progress;
 mod results;
 mod runner;

@@ -1,15 +1,18 @@
 //! `gains bench`: how fast the verifier is here.
 
+mod growth;
+
 use std::time::Instant;
 
-use gains_core::Precision;
+use gains_core::{Network, Precision};
+use gains_data::Images;
 use gains_ode::Inference;
 use gains_verify::limits::Clock;
 use gains_verify::verifier::Settings;
 use gains_verify::{Budget, Method, Verifier};
 
-use crate::cli::{BenchArgs, Global};
-use crate::failure::Outcome;
+use crate::cli::{BenchArgs, BenchStudy, DataArgs, Global};
+use crate::failure::{Failure, Outcome};
 use crate::table::{layout, median};
 use crate::{files, interrupt, progress, runner, samples};
 
@@ -26,16 +29,11 @@ struct Measured {
 
 /// Runs the command.
 pub fn run(args: &BenchArgs, global: &Global) -> Outcome {
+    if let Some(BenchStudy::Growth(args)) = &args.study {
+        return growth::run(args, global);
+    }
     let verifier = Verifier::new(files::load_model(args.model.as_deref())?);
-    let (images, indices) = samples::load(&args.data, verifier.network())?;
-    // Misclassified samples are never analysed, so they are not measured either.
-    let correct: Vec<usize> = indices
-        .into_iter()
-        .filter(|&i| {
-            Inference::run(verifier.network(), &images.image(i), Precision::Float64)
-                .is_ok_and(|run| run.prediction() == images.label(i))
-        })
-        .collect();
+    let (images, correct) = correct_samples(&args.data, verifier.network())?;
     let tasks: Vec<(usize, f64)> =
         correct.iter().flat_map(|&index| args.eps.iter().map(move |&eps| (index, eps))).collect();
     let bound = |&(index, eps): &(usize, f64), method: Method| {
@@ -76,6 +74,19 @@ pub fn run(args: &BenchArgs, global: &Global) -> Outcome {
         println!("two threads do the samples {ratio:.2} times as fast as one (median of {rounds})");
     }
     Ok(())
+}
+
+/// The chosen samples that are classified correctly: others are never analysed, so never measured either.
+fn correct_samples(args: &DataArgs, network: &Network) -> Result<(Images, Vec<usize>), Failure> {
+    let (images, indices) = samples::load(args, network)?;
+    let correct = indices
+        .into_iter()
+        .filter(|&i| {
+            Inference::run(network, &images.image(i), Precision::Float64)
+                .is_ok_and(|run| run.prediction() == images.label(i))
+        })
+        .collect();
+    Ok((images, correct))
 }
 
 const METHODS: [Method; 4] = [Method::Box, Method::Linear, Method::Gains, Method::Tight];

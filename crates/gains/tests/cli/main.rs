@@ -4,4 +4,5 @@
 mod bad_input;
 mod certify;
 mod commands;
+mod growth;
 mod support;

@@ -2,15 +2,16 @@
 
 use gains_ode::Action;
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::View;
 use crate::failure::Failure;
+use crate::picture::{Area, Mark, label, legend, svg};
 
 const KEEP: RGBColor = RGBColor(70, 110, 170);
 const INCREASE: RGBColor = RGBColor(60, 150, 90);
 const REJECT: RGBColor = RGBColor(200, 110, 60);
 const CONCRETE: RGBColor = RGBColor(20, 20, 20);
+const UNCHECKED: RGBColor = RGBColor(170, 170, 170);
 
 fn colour(action: Action) -> RGBColor {
     match action {
@@ -22,19 +23,10 @@ fn colour(action: Action) -> RGBColor {
 
 /// Draws the picture.
 pub fn draw(view: &View<'_>) -> Result<String, Failure> {
-    let mut text = String::new();
-    {
-        let root = SVGBackend::with_string(&mut text, (1100, 640)).into_drawing_area();
-        paint(view, &root).map_err(|e| Failure::new(format!("cannot draw the picture: {e}")))?;
-        root.present().map_err(|e| Failure::new(format!("cannot draw the picture: {e}")))?;
-    }
-    Ok(text)
+    svg((1100, 640), |root| paint(view, root))
 }
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
-
 fn paint(view: &View<'_>, root: &Area<'_>) -> Result<(), Box<dyn std::error::Error>> {
-    root.fill(&WHITE)?;
     let steps = view
         .graph
         .vertices
@@ -82,38 +74,25 @@ fn paint(view: &View<'_>, root: &Area<'_>) -> Result<(), Box<dyn std::error::Err
     chart.draw_series([PathElement::new(path, CONCRETE.stroke_width(4))])?;
     for (index, vertex) in view.graph.vertices.iter().enumerate() {
         let fill = if vertex.outgoing.len() > 1 { REJECT } else { KEEP };
-        let style = if vertex.place.settled { RGBColor(170, 170, 170).filled() } else { fill.filled() };
+        let style = if vertex.place.settled { UNCHECKED.filled() } else { fill.filled() };
         chart.draw_series([Circle::new(place(Some(index)), 5, style)])?;
     }
     chart.draw_series([Circle::new(terminal, 8, CONCRETE.filled())])?;
-    let label = TextStyle::from(("sans-serif", 15).into_font()).pos(Pos::new(HPos::Left, VPos::Center));
-    chart.draw_series([Text::new("end", (terminal.0 + 0.015 * view.end, terminal.1), label)])?;
-    legend(root, view)?;
-    Ok(())
-}
-
-fn legend(root: &Area<'_>, view: &View<'_>) -> Result<(), Box<dyn std::error::Error>> {
-    let entries: [(&str, RGBColor, bool); 7] = [
-        ("solver's own trajectory", CONCRETE, true),
-        ("keep", KEEP, true),
-        ("increase", INCREASE, true),
-        ("reject", REJECT, true),
-        ("one decision", KEEP, false),
-        ("several decisions possible", REJECT, false),
-        ("no longer checked", RGBColor(170, 170, 170), false),
-    ];
-    let text = TextStyle::from(("sans-serif", 14).into_font()).pos(Pos::new(HPos::Left, VPos::Center));
-    let mut x = 96;
-    for (name, colour, line) in entries {
-        if line {
-            root.draw(&PathElement::new(vec![(x, 56), (x + 22, 56)], colour.stroke_width(4)))?;
-        } else {
-            root.draw(&Circle::new((x + 11, 56), 5, colour.filled()))?;
-        }
-        root.draw(&Text::new(name, (x + 28, 56), text.clone()))?;
-        x += 50 + 7 * name.len() as i32;
-    }
+    chart.draw_series([Text::new("end", (terminal.0 + 0.015 * view.end, terminal.1), label(15))])?;
+    legend(
+        root,
+        (96, 56),
+        &[
+            ("solver's own trajectory", Mark::Line(CONCRETE)),
+            ("keep", Mark::Line(KEEP)),
+            ("increase", Mark::Line(INCREASE)),
+            ("reject", Mark::Line(REJECT)),
+            ("one decision", Mark::Dot(KEEP)),
+            ("several decisions possible", Mark::Dot(REJECT)),
+            ("no longer checked", Mark::Dot(UNCHECKED)),
+        ],
+    )?;
     let size = format!("{} vertices, {} edges", view.graph.vertex_count(), view.graph.edges.len());
-    root.draw(&Text::new(size, (96, 76), text))?;
+    root.draw(&Text::new(size, (96, 76), label(14)))?;
     Ok(())
 }
