@@ -28,6 +28,13 @@ pub struct Stack {
 #[derive(Clone, Debug, Default)]
 pub struct Tape(Vec<Vec<f64>>);
 
+impl Tape {
+    /// The inputs of the activations, in order.
+    pub fn inputs(&self) -> &[Vec<f64>] {
+        &self.0
+    }
+}
+
 impl Stack {
     /// Shape of the output.
     pub fn output(&self) -> Shape {

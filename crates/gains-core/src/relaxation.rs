@@ -69,6 +69,16 @@ impl Relaxation {
         relaxation
     }
 
+    /// Relaxes with the lower slope of an unstable ReLU or LeakyReLU given as a number; every one between the
+    /// slopes of the two branches is sound, others are moved there. Other cases have no choice.
+    pub fn with_slope(activation: Activation, x: Interval, slope: f64, arithmetic: Arithmetic) -> Self {
+        let mut relaxation = Self::new(activation, x, LowerSlope::Zero, arithmetic);
+        if let Some((flat, steep)) = free_slopes(activation, x) {
+            relaxation.lower.slope = if slope >= flat { slope.min(steep) } else { flat };
+        }
+        relaxation
+    }
+
     /// Relaxes `f(b) − f(a)` as lines in `d = b − a`, for `d` in the given interval, where the derivative of
     /// `f` between `a` and `b` lies in `slopes` (none negative) and `f(b) − f(a)` itself in `bounds`.
     ///
@@ -107,6 +117,16 @@ impl Relaxation {
     }
 }
 
+/// The lower slopes an activation may be relaxed with over an interval, if there is a choice.
+pub fn free_slopes(activation: Activation, x: Interval) -> Option<(f64, f64)> {
+    let unstable = x.lower < 0.0 && x.upper > 0.0;
+    match activation {
+        Activation::Relu if unstable => Some((0.0, 1.0)),
+        Activation::LeakyRelu { slope } if unstable => Some((slope, 1.0)),
+        _ => None,
+    }
+}
+
 /// Relaxations of many neurons, one array per number: what rows are multiplied with.
 #[derive(Clone, Debug, Default)]
 pub struct Lines {
@@ -140,6 +160,13 @@ impl Lines {
     /// Relaxes every entry of a box.
     pub fn for_box(activation: Activation, x: &BoxVec, policy: LowerSlope, arithmetic: Arithmetic) -> Self {
         (0..x.len()).map(|i| Relaxation::new(activation, x.get(i), policy, arithmetic)).collect()
+    }
+
+    /// Relaxes every entry of a box with lower slopes given as numbers; see [`Relaxation::with_slope`].
+    pub fn with_slopes(activation: Activation, x: &BoxVec, slopes: &[f32], arithmetic: Arithmetic) -> Self {
+        (0..x.len())
+            .map(|i| Relaxation::with_slope(activation, x.get(i), slopes[i].into(), arithmetic))
+            .collect()
     }
 
     /// The lines inside a window.

@@ -49,6 +49,11 @@ impl Rows {
         Self { block, window }
     }
 
+    /// The block without its place.
+    pub fn into_block(self) -> RowBlock {
+        self.block
+    }
+
     /// `+x`, then `−x`, for the given channels of one pixel: the rows whose lower bounds are its bounds.
     pub fn pixel(window: Window, channels: &[usize]) -> Self {
         let mut rows = Self::zeros(2 * channels.len(), window);
@@ -69,12 +74,37 @@ impl Rows {
         let per_group = self.count / relaxations.len().max(1);
         let gamma = analysis_error(self.window.len());
         for (group, lines) in relaxations.iter().enumerate() {
-            let lines = lines.cut(&self.window);
+            let part;
+            let lines = if self.window.is_full() {
+                *lines
+            } else {
+                part = lines.cut(&self.window);
+                &part
+            };
             for row in group * per_group..(group + 1) * per_group {
-                let (constant, owed) = kernels::relax_row(self.row_mut(row), &lines);
+                let (constant, owed) = kernels::relax_row(self.row_mut(row), lines);
                 self.absorb(row, constant, gamma * owed);
             }
         }
+    }
+
+    /// The same rows on the whole tensor.
+    pub fn widened(self) -> Self {
+        if self.window.is_full() {
+            return self;
+        }
+        let mut full = Self::zeros(self.count, Window::full(self.window.image));
+        for row in 0..self.count {
+            let mut part = self.row(row);
+            for run in self.window.runs() {
+                let (head, tail) = part.split_at(run.len());
+                full.row_mut(row)[run].copy_from_slice(head);
+                part = tail;
+            }
+        }
+        full.block.constant = self.block.constant;
+        full.block.slack = self.block.slack;
+        full
     }
 
     /// Certified lower bound of every row over a box of the whole tensor.

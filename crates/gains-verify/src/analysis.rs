@@ -5,14 +5,14 @@ use gains_core::interval::Interval;
 use gains_core::network::Layer;
 use gains_core::relaxation::Lines;
 use gains_core::{
-    Activation, AffineMap, Arithmetic, Block, BoxVec, LowerSlope, Network, OdeBlock, Rows, Window,
+    Activation, AffineMap, Arithmetic, Block, BoxVec, LowerSlope, Network, OdeBlock, RowBlock, Rows, Window,
 };
 use gains_ode::graph::{Grid, build};
 use gains_ode::{Graph, Limits, Tableau};
 use serde::{Deserialize, Serialize};
 
-use crate::backward::{GraphPull, OdeMatrices, RowForm, RowKind};
-use crate::box_step::{BoxSteps, StepForm, StepTrace};
+use crate::backward::{GraphPull, Ledger, OdeMatrices, RowForm, RowKind, SlopeTable};
+use crate::box_step::{Assumption, BoxSteps, Reach, StepForm, StepTrace};
 use crate::limits::{Clock, Reason};
 use crate::property::Property;
 
@@ -53,7 +53,8 @@ pub struct Variant {
 }
 
 impl Variant {
-    const fn new(stack: LowerSlope, slope: LowerSlope, form: RowForm) -> Self {
+    /// Slopes outside and inside ODE blocks, and the form of the steps.
+    pub const fn new(stack: LowerSlope, slope: LowerSlope, form: RowForm) -> Self {
         Self { stack, ode: RowKind { slope, form } }
     }
 
@@ -112,10 +113,10 @@ impl Prepared {
 }
 
 /// One layer or block with what is known about it.
-enum Element<'a> {
+pub(crate) enum Element<'a> {
     Affine { map: &'a AffineMap, magnitude: Vec<f64> },
-    Activation { lines: Vec<(LowerSlope, Lines)> },
-    Ode { ode: &'a OdeBlock, matrices: &'a OdeMatrices, graph: Box<Graph<BoxVec, StepTrace>> },
+    Activation { activation: Activation, before: BoxVec, lines: Vec<(LowerSlope, Lines)> },
+    Ode { ode: &'a OdeBlock, matrices: &'a OdeMatrices, graph: Box<Graph<Reach, StepTrace>> },
 }
 
 /// The enclosures of all layers over one region.
@@ -152,14 +153,15 @@ impl Bounds {
 }
 
 /// Rows of which parts stand for several variants at once, until their slopes differ.
-struct Grouped {
-    rows: Rows,
+pub(crate) struct Grouped {
+    /// All of them, group by group.
+    pub rows: Rows,
     /// For each group, the variants it stands for.
     members: Vec<Vec<usize>>,
 }
 
 impl Grouped {
-    fn new(rows: Rows, variants: usize) -> Self {
+    pub fn new(rows: Rows, variants: usize) -> Self {
         Self { rows, members: vec![(0..variants).collect()] }
     }
 
@@ -191,8 +193,15 @@ impl Grouped {
         keys
     }
 
+    /// One row by variant.
+    pub fn row_by_variant(&self, row: usize, variants: usize) -> Vec<RowBlock> {
+        let per = self.per_group();
+        let group = |variant: usize| self.members.iter().position(|m| m.contains(&variant)).unwrap_or(0);
+        (0..variants).map(|variant| self.rows.select(&[group(variant) * per + row])).collect()
+    }
+
     /// Lower bounds by variant.
-    fn by_variant(&self, domain: &BoxVec, variants: usize) -> Vec<Vec<f64>> {
+    pub fn by_variant(&self, domain: &BoxVec, variants: usize) -> Vec<Vec<f64>> {
         let bounds = self.rows.lower_bounds(domain);
         let per = self.per_group();
         let mut all = vec![Vec::new(); variants];
@@ -221,10 +230,26 @@ impl<'a> Analysis<'a> {
         arithmetic: Arithmetic,
         clock: Clock<'a>,
     ) -> Result<Self, Reason> {
+        Self::from_block(prepared, 0, input, &[], method, form, arithmetic, clock)
+    }
+
+    /// Encloses every layer from block `first` on, over the inputs of that block in `input` for which the
+    /// assumptions about the start of the first ODE block hold.
+    pub fn from_block(
+        prepared: &'a Prepared,
+        first: usize,
+        input: BoxVec,
+        assumed: &[Assumption],
+        method: Method,
+        form: StepForm,
+        arithmetic: Arithmetic,
+        clock: Clock<'a>,
+    ) -> Result<Self, Reason> {
         if !keeps_subnormal_numbers() {
             return Err(Reason::FlushToZero);
         }
-        let expected = prepared.network.input().len();
+        let before = first.checked_sub(1).and_then(|block| prepared.network.blocks.get(block));
+        let expected = before.map_or(prepared.network.input(), Block::output).len();
         if input.len() != expected {
             return Err(Reason::InputSize { found: input.len(), expected });
         }
@@ -234,13 +259,14 @@ impl<'a> Analysis<'a> {
         if !analysis.input.is_sane() {
             return Err(Reason::Overflow { time: 0.0 });
         }
+        let mut assumed = assumed;
         // Layers since the input after which plain intervals may lose precision.
         let mut mixing = 0;
-        for (block, matrices) in prepared.network.blocks.iter().zip(&prepared.matrices) {
+        for (block, matrices) in prepared.network.blocks.iter().zip(&prepared.matrices).skip(first) {
             match (block, matrices) {
                 (Block::Ode(ode), Some(matrices)) => {
                     analysis.refine(mixing, false)?;
-                    analysis.push_ode(ode, matrices)?;
+                    analysis.push_ode(ode, matrices, std::mem::take(&mut assumed))?;
                     mixing += 2;
                 }
                 (Block::Stack(stack), _) => {
@@ -287,14 +313,20 @@ impl<'a> Analysis<'a> {
             .iter()
             .map(|&slope| (slope, Lines::for_box(activation, &self.output, slope, self.arithmetic)))
             .collect();
-        self.output = match (self.method, lines.first()) {
+        let image = match (self.method, lines.first()) {
             (Method::Linear, Some((_, lines))) => lines.image(&self.output),
             _ => activation.image_box(&self.output, self.arithmetic),
         };
-        self.elements.push(Element::Activation { lines });
+        let before = std::mem::replace(&mut self.output, image);
+        self.elements.push(Element::Activation { activation, before, lines });
     }
 
-    fn push_ode(&mut self, ode: &'a OdeBlock, matrices: &'a OdeMatrices) -> Result<(), Reason> {
+    fn push_ode(
+        &mut self,
+        ode: &'a OdeBlock,
+        matrices: &'a OdeMatrices,
+        assumed: &[Assumption],
+    ) -> Result<(), Reason> {
         let grid = Grid::new::<Reason>(&ode.solver)?;
         let mut carrier = BoxSteps {
             dynamics: &ode.dynamics,
@@ -307,8 +339,8 @@ impl<'a> Analysis<'a> {
             bytes: 0,
         };
         let limits = Limits { vertices: self.clock.budget().vertices, stop: &|| false };
-        let graph = build(&mut carrier, &grid, self.output.clone(), &limits)?;
-        self.output = graph.end.clone();
+        let graph = build(&mut carrier, &grid, Reach::assuming(self.output.clone(), ode, assumed), &limits)?;
+        self.output = graph.end.states.clone();
         self.elements.push(Element::Ode { ode, matrices, graph: Box::new(graph) });
         Ok(())
     }
@@ -350,18 +382,31 @@ impl<'a> Analysis<'a> {
 
     /// Pulls rows at the current output back to the input. `visit` sees the rows at the end of every ODE
     /// block, with the box they live on.
-    fn pull(
+    pub(crate) fn pull(
+        &self,
+        grouped: Grouped,
+        variants: &[Variant],
+        visit: impl FnMut(&Grouped, &BoxVec),
+    ) -> Result<Grouped, Reason> {
+        self.pull_steered(grouped, variants, visit, None, None)
+    }
+
+    /// Like [`Self::pull`]; also takes slopes for the first ODE block, and tells what the rows met in it.
+    pub(crate) fn pull_steered(
         &self,
         mut grouped: Grouped,
         variants: &[Variant],
         mut visit: impl FnMut(&Grouped, &BoxVec),
+        slopes: Option<&SlopeTable>,
+        mut ledger: Option<&mut Ledger>,
     ) -> Result<Grouped, Reason> {
-        for element in self.elements.iter().rev() {
+        let first = self.elements.iter().position(|e| matches!(e, Element::Ode { .. }));
+        for (index, element) in self.elements.iter().enumerate().rev() {
             match element {
                 Element::Affine { map, magnitude } => {
                     grouped.rows = map.pull_back(&grouped.rows, 0.0, magnitude, self.arithmetic);
                 }
-                Element::Activation { lines } => {
+                Element::Activation { lines, .. } => {
                     let slopes = grouped.split(|v| variants[v].stack);
                     let lines: Vec<&Lines> = slopes
                         .iter()
@@ -372,8 +417,18 @@ impl<'a> Analysis<'a> {
                 Element::Ode { ode, matrices, graph } => {
                     visit(&grouped, &graph.end);
                     let kinds = grouped.split(|v| variants[v].ode);
-                    let pull = GraphPull::new(ode, matrices, graph, self.arithmetic, self.clock);
-                    grouped.rows = pull.pull(&grouped.rows, &kinds)?;
+                    let mut pull = GraphPull::new(ode, matrices, graph, self.arithmetic, self.clock);
+                    if let Some(slopes) = slopes.filter(|_| first == Some(index)) {
+                        pull = pull.with_slopes(slopes);
+                    }
+                    grouped.rows = match &mut ledger {
+                        Some(ledger) if first == Some(index) => {
+                            let (rows, entries) = pull.pull_with_ledger(&grouped.rows, &kinds)?;
+                            **ledger = entries;
+                            rows
+                        }
+                        _ => pull.pull(&grouped.rows, &kinds)?,
+                    };
                     visit(&grouped, &graph.vertices[0].state);
                 }
             }
@@ -413,8 +468,28 @@ impl<'a> Analysis<'a> {
         Ok(Bounds { lower, variants, at_end })
     }
 
+    /// The first ODE block's graph, and the means to pull rows through it.
+    pub(crate) fn first_ode(&self) -> Option<GraphPull<'_>> {
+        self.elements.iter().find_map(|element| match element {
+            Element::Ode { ode, matrices, graph } => {
+                Some(GraphPull::new(ode, matrices, graph, self.arithmetic, self.clock))
+            }
+            _ => None,
+        })
+    }
+
+    /// The layers and blocks, in order.
+    pub(crate) fn elements(&self) -> &[Element<'a>] {
+        &self.elements
+    }
+
+    /// The region.
+    pub(crate) fn input(&self) -> &BoxVec {
+        &self.input
+    }
+
     /// The trajectory graphs of the network's ODE blocks.
-    pub fn graphs(&self) -> impl Iterator<Item = &Graph<BoxVec, StepTrace>> {
+    pub fn graphs(&self) -> impl Iterator<Item = &Graph<Reach, StepTrace>> {
         self.elements.iter().filter_map(|element| match element {
             Element::Ode { graph, .. } => Some(graph.as_ref()),
             _ => None,

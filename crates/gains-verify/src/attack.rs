@@ -104,6 +104,40 @@ fn cotangent(logits: &[f64], label: usize, loss: AttackLoss) -> Vec<f64> {
     }
 }
 
+/// The images within `eps` of one, as counterexamples are judged: only what is certainly inside counts, run
+/// alone by the concrete solver.
+pub(crate) struct Judge<'a> {
+    network: &'a Network,
+    label: usize,
+    ball: BoxVec,
+    precision: Precision,
+}
+
+impl<'a> Judge<'a> {
+    /// Judges images within `eps` of `image`.
+    pub fn new(
+        network: &'a Network,
+        image: &[f64],
+        label: usize,
+        eps: f64,
+        pixels: Interval,
+        precision: Precision,
+    ) -> Self {
+        Self { network, label, ball: inner_ball(image, eps, pixels), precision }
+    }
+
+    /// The image next to `point` that is certainly inside, if it is misclassified; and its margin.
+    pub fn misclassified(&self, point: &[f64]) -> (Option<Vec<f64>>, f64) {
+        let mut point = point.to_vec();
+        settle(&mut point, &self.ball, self.precision);
+        let Ok(run) = Inference::run(self.network, &point, self.precision) else {
+            return (None, f64::INFINITY);
+        };
+        let wrong = run.prediction() != self.label && self.ball.contains(&point);
+        (wrong.then_some(point), margin(&run.output, self.label).0)
+    }
+}
+
 impl Attack {
     /// Looks for a misclassified image within `eps` of `image`.
     ///

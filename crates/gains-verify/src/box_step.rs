@@ -5,13 +5,14 @@
 //! form ([`crate::difference_step`]) the same sums are enclosed a second time, through the differences
 //! between consecutive stages, and intersected.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use gains_core::arithmetic::analysis_error;
 use gains_core::interval::{combine, sum_of_magnitudes};
 use gains_core::network::Layer;
 use gains_core::relaxation::Lines;
-use gains_core::{Activation, AffineMap, Arithmetic, BoxVec, Interval, Stack};
+use gains_core::{Activation, AffineMap, Arithmetic, BoxVec, Interval, OdeBlock, Stack};
 use gains_ode::{Carrier, Step, Tableau};
 use serde::{Deserialize, Serialize};
 
@@ -149,6 +150,81 @@ impl StepTrace {
     }
 }
 
+/// The states that can be at a vertex, and what is known of the dynamics there.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Reach {
+    /// The states.
+    pub states: BoxVec,
+    /// Enclosures of what each layer of the dynamics makes of those states at that time, where more is known
+    /// than the box tells: the last stage of the step that led here was taken at the same place, or some
+    /// values are excluded by assumption.
+    pub inner: Option<Arc<Vec<BoxVec>>>,
+}
+
+/// Which side of a threshold a value is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// At most the threshold.
+    Below,
+    /// At least the threshold.
+    Above,
+}
+
+/// Something assumed of the start of an ODE block: the input of an activation of the dynamics, at the initial
+/// state and time, is on one side of a threshold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Assumption {
+    /// The activation, as a layer of the dynamics; not the first.
+    pub layer: usize,
+    /// Which of its neurons.
+    pub neuron: usize,
+    /// The threshold.
+    pub at: f64,
+    /// The side.
+    pub side: Side,
+}
+
+impl Reach {
+    /// The states of an ODE block's input for which all assumptions hold.
+    pub fn assuming(states: BoxVec, ode: &OdeBlock, assumed: &[Assumption]) -> Self {
+        if assumed.is_empty() {
+            return Self::from(states);
+        }
+        let mut length = states.len();
+        let mut inner: Vec<BoxVec> = Vec::new();
+        for layer in &ode.dynamics.layers {
+            if let Layer::Affine(map) = layer {
+                length = map.output().len();
+            }
+            inner.push(BoxVec::new(vec![f64::NEG_INFINITY; length], vec![f64::INFINITY; length]));
+        }
+        for a in assumed {
+            let Some(values) = a.layer.checked_sub(1).and_then(|before| inner.get_mut(before)) else {
+                continue;
+            };
+            match a.side {
+                Side::Below => values.upper[a.neuron] = values.upper[a.neuron].min(a.at),
+                Side::Above => values.lower[a.neuron] = values.lower[a.neuron].max(a.at),
+            }
+        }
+        Self { states, inner: Some(Arc::new(inner)) }
+    }
+}
+
+impl From<BoxVec> for Reach {
+    fn from(states: BoxVec) -> Self {
+        Self { states, inner: None }
+    }
+}
+
+impl Deref for Reach {
+    type Target = BoxVec;
+
+    fn deref(&self) -> &BoxVec {
+        &self.states
+    }
+}
+
 /// How the stages of a step are bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -255,24 +331,25 @@ impl BoxSteps<'_> {
 }
 
 impl Carrier for BoxSteps<'_> {
-    type State = BoxVec;
+    type State = Reach;
     type Trace = StepTrace;
     type Error = Reason;
 
     fn step(
         &mut self,
-        state: &BoxVec,
+        reach: &Reach,
         time: f64,
         step: f64,
         with_error: bool,
-    ) -> Result<Step<BoxVec, StepTrace>, Reason> {
+    ) -> Result<Step<Reach, StepTrace>, Reason> {
         self.clock.check(self.bytes)?;
+        let state = &reach.states;
         let n = state.len();
         let tableau = self.tableau;
         let stages = if with_error { tableau.len() } else { tableau.solution_stages() };
-        let Slopes { slopes, differences, traces } = match self.form {
+        let Slopes { slopes, differences, traces, last } = match self.form {
             StepForm::Independent => self.independent_slopes(state, time, step, stages)?,
-            StepForm::Difference => self.difference_slopes(state, time, step, stages)?,
+            StepForm::Difference => self.difference_slopes(reach, time, step, stages)?,
         };
         // `base + h Σ w k`, with the differences between the slopes where they are known.
         let weigh = |base: Option<&BoxVec>, weights: &[f64]| {
@@ -306,15 +383,28 @@ impl Carrier for BoxSteps<'_> {
         if self.keep_traces {
             trace.output_owed = self.sum_owed(&output_magnitude);
         }
-        self.bytes += trace.bytes() + 32 * n;
-        Ok(Step { state: next, error, trace })
+        // The exact solver evaluates the next step's first stage where this one's last stage was. A program
+        // may round the two places differently.
+        let carries = with_error && tableau.first_same_as_last() && self.arithmetic == Arithmetic::Real;
+        let inner = last.filter(|_| carries).map(Arc::new);
+        let held = inner.as_ref().map_or(0, |inner| inner.iter().map(|b| 16 * b.len()).sum());
+        self.bytes += trace.bytes() + 32 * n + held;
+        Ok(Step { state: Reach { states: next, inner }, error, trace })
     }
 
-    fn join(&self, states: &[Arc<BoxVec>]) -> BoxVec {
-        let mut all = states.first().map(|s| BoxVec::clone(s)).unwrap_or_default();
-        for state in states.iter().skip(1) {
-            all.join(state);
+    fn join(&self, reaches: &[Arc<Reach>]) -> Reach {
+        let mut all = reaches.first().map(|r| r.states.clone()).unwrap_or_default();
+        let mut inner = reaches.first().and_then(|r| r.inner.as_deref().cloned());
+        for reach in reaches.iter().skip(1) {
+            all.join(&reach.states);
+            inner = match (inner, &reach.inner) {
+                (Some(mut mine), Some(theirs)) => {
+                    mine.iter_mut().zip(theirs.iter()).for_each(|(mine, theirs)| mine.join(theirs));
+                    Some(mine)
+                }
+                _ => None,
+            };
         }
-        all
+        Reach { states: all, inner: inner.map(Arc::new) }
     }
 }

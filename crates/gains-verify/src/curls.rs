@@ -19,16 +19,18 @@ struct Candidate {
     upper: f64,
     /// `Σ |a|·max|x| + |constant|`, for rounding.
     size: f64,
+    /// Which blocks it is made of, and to which share.
+    shares: Vec<(usize, f64)>,
 }
 
 impl Candidate {
-    fn new(coefficients: Vec<f64>, constant: f64, domain: &Centred) -> Self {
+    fn new(coefficients: Vec<f64>, constant: f64, shares: Vec<(usize, f64)>, domain: &Centred) -> Self {
         let (value, spread, size) = kernels::row_over_box(&coefficients, &domain.centre, &domain.radius);
         let size = size + spread + constant.abs();
         let owed = analysis_error(coefficients.len() + 2) * size + TINY;
         let lower = down(value - spread + constant - owed);
         let upper = up(value + spread + constant + owed);
-        Self { coefficients, constant, lower, upper, size }
+        Self { coefficients, constant, lower, upper, size, shares }
     }
 
     /// The best single row below both `self` and `other`.
@@ -59,22 +61,27 @@ impl Candidate {
             self.coefficients.iter().zip(&other.coefficients).map(|(z, c)| weight * z + rest * c).collect();
         let owed = 8.0 * f64::EPSILON * (weight * self.size + rest * other.size + shift.abs()) + TINY;
         let constant = down(weight * self.constant + rest * other.constant + shift - owed);
-        Self::new(coefficients, constant, domain)
+        let scaled = |shares: Vec<(usize, f64)>, by: f64| shares.into_iter().map(move |(i, s)| (i, by * s));
+        let shares = scaled(self.shares, weight).chain(scaled(other.shares, rest)).collect();
+        Self::new(coefficients, constant, shares, domain)
     }
 }
 
-/// Merges row blocks of equal size, row by row, over a box of states.
-pub fn merge(blocks: &[RowBlock], domain: &Centred) -> RowBlock {
+/// Merges row blocks of equal size, row by row, over a box of states. Also tells, for every row, the share of
+/// each block in it.
+pub fn merge(blocks: &[RowBlock], domain: &Centred) -> (RowBlock, Vec<Vec<f64>>) {
     if let [only] = blocks {
-        return only.clone();
+        return (only.clone(), vec![vec![1.0]; only.count]);
     }
+    let mut shares = vec![vec![0.0; blocks.len()]; blocks[0].count];
     let mut merged = RowBlock::zeros(blocks[0].count, blocks[0].length);
     for row in 0..merged.count {
         let mut candidates: Vec<Candidate> = blocks
             .iter()
-            .map(|block| {
+            .enumerate()
+            .map(|(index, block)| {
                 let constant = down(block.constant[row] - block.slack[row]);
-                Candidate::new(block.row(row).to_vec(), constant, domain)
+                Candidate::new(block.row(row).to_vec(), constant, vec![(index, 1.0)], domain)
             })
             .collect();
         // A row that is no longer finite bounds nothing, and neither does any merger with it.
@@ -94,8 +101,9 @@ pub fn merge(blocks: &[RowBlock], domain: &Centred) -> RowBlock {
         }
         merged.row_mut(row).copy_from_slice(&best.coefficients);
         merged.constant[row] = best.constant;
+        best.shares.iter().for_each(|(block, share)| shares[row][*block] += share);
     }
-    merged
+    (merged, shares)
 }
 
 #[cfg(test)]
@@ -116,7 +124,7 @@ mod tests {
     fn the_chord_of_two_crossing_rows() {
         // On [−1, 1]: min(x, −x) is bounded by the constant −1, and by nothing better.
         let domain = BoxVec::new(vec![-1.0], vec![1.0]).centres();
-        let merged = merge(&[block(&[(&[1.0], 0.0)]), block(&[(&[-1.0], 0.0)])], &domain);
+        let (merged, _) = merge(&[block(&[(&[1.0], 0.0)]), block(&[(&[-1.0], 0.0)])], &domain);
         assert!(merged.row(0)[0].abs() < 1e-12);
         assert!(merged.constant[0] <= -1.0 && merged.constant[0] > -1.0 - 1e-12);
     }
@@ -126,7 +134,7 @@ mod tests {
         let domain = BoxVec::new(vec![0.0, 0.0], vec![1.0, 2.0]).centres();
         let blocks =
             [block(&[(&[1.0, 1.0], 5.0)]), block(&[(&[0.5, 0.5], -7.0)]), block(&[(&[3.0, 0.0], 0.0)])];
-        let merged = merge(&blocks, &domain);
+        let (merged, _) = merge(&blocks, &domain);
         assert_eq!(merged.row(0), &[0.5, 0.5]);
         assert!((merged.constant[0] + 7.0).abs() < 1e-12);
     }
@@ -151,7 +159,7 @@ mod tests {
                     block(&[(&a, random() * scale)])
                 })
                 .collect();
-            let merged = merge(&blocks, &domain.centres());
+            let (merged, _) = merge(&blocks, &domain.centres());
             for k in 0..40 {
                 let x: Vec<f64> = (0..n)
                     .map(|i| {

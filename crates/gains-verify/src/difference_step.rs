@@ -20,7 +20,7 @@ use gains_core::interval::combine;
 use gains_core::network::Layer;
 use gains_core::{Activation, AffineMap, Arithmetic, BoxVec, Interval, Relaxation};
 
-use crate::box_step::{BoxSteps, LayerTrace, Passage, StageTrace, alive, owed};
+use crate::box_step::{BoxSteps, LayerTrace, Passage, Reach, StageTrace, alive, owed};
 use crate::limits::Reason;
 
 /// The enclosures of one stage.
@@ -42,6 +42,8 @@ pub(crate) struct Slopes {
     pub differences: Vec<BoxVec>,
     /// For rows.
     pub traces: Vec<StageTrace>,
+    /// In difference form, what every layer of the dynamics makes of the last stage's input.
+    pub last: Option<Vec<BoxVec>>,
 }
 
 fn widen(b: &mut BoxVec, by: impl Fn(usize) -> f64) {
@@ -133,12 +135,13 @@ impl BoxSteps<'_> {
     /// Encloses the slopes of the first `count` stages of a step.
     pub(crate) fn difference_slopes(
         &self,
-        state: &BoxVec,
+        reach: &Reach,
         time: f64,
         step: f64,
         count: usize,
     ) -> Result<Slopes, Reason> {
         let tableau = self.tableau;
+        let state = &reach.states;
         let n = state.len();
         let mut out = Slopes::default();
         let mut previous: Option<Stage> = None;
@@ -175,7 +178,9 @@ impl BoxSteps<'_> {
                     .collect();
                 entering = Some(Entering { before, difference: d, elapsed, input_owed });
             }
-            let (stage, mut value, difference, change) = self.stage(input, input_magnitude, at, entering)?;
+            let known = reach.inner.as_deref().filter(|_| i == 0);
+            let (stage, mut value, difference, change) =
+                self.stage(input, input_magnitude, at, known.map(Vec::as_slice), entering)?;
             let slope = stage.values.last().cloned().unwrap_or_default();
             if self.keep_traces && i < tableau.solution_stages() {
                 value.input_owed = self.sum_owed(&stage.input_magnitude);
@@ -186,10 +191,12 @@ impl BoxSteps<'_> {
             out.differences.extend(difference);
             previous = Some(stage);
         }
+        out.last = previous.map(|stage| stage.values.into_iter().skip(1).collect());
         Ok(out)
     }
 
-    /// Encloses every layer of one stage, with the help of the stage before if there is one. Returns the
+    /// Encloses every layer of one stage, with the help of the stage before if there is one and of what is
+    /// `known` of the values behind the layers. Returns the
     /// stage, the way of rows back through it, how its slope differs from the one before, and the way of
     /// rows back through that difference.
     #[allow(clippy::type_complexity)]
@@ -198,6 +205,7 @@ impl BoxSteps<'_> {
         input: BoxVec,
         input_magnitude: Vec<f64>,
         time: f64,
+        known: Option<&[BoxVec]>,
         entering: Option<Entering<'_>>,
     ) -> Result<(Stage, Passage, Option<BoxVec>, Option<Passage>), Reason> {
         let sane = |b: &BoxVec| if b.is_sane() { Ok(()) } else { Err(Reason::Overflow { time }) };
@@ -219,6 +227,12 @@ impl BoxSteps<'_> {
                 }
                 Layer::Activation(activation) => activation.image_box(value, self.arithmetic),
             };
+            if let Some(known) = known {
+                next.meet(&known[index]);
+                if next.lower.iter().zip(&next.upper).any(|(l, u)| l > u) {
+                    return Err(Reason::Empty);
+                }
+            }
             if let Some(change) = &mut change {
                 match layer {
                     Layer::Affine(map) => change.affine(map, &magnitude, index, self),

@@ -9,9 +9,13 @@ pub mod analysis;
 pub mod attack;
 pub mod backward;
 pub mod box_step;
+pub mod branch;
 pub mod curls;
 pub mod difference_step;
+pub mod front;
+mod half_space;
 pub mod limits;
+mod looseness;
 pub mod property;
 pub mod verifier;
 

@@ -38,6 +38,9 @@ pub enum Reason {
         /// The limit.
         megabytes: usize,
     },
+    /// What was assumed of the region excludes all of it.
+    #[error("no input is left in this part of the region")]
+    Empty,
     /// Interrupted by the user.
     #[error("interrupted")]
     Interrupted,
@@ -72,6 +75,7 @@ impl Reason {
             Self::TooManyVertices { .. } => "vertices",
             Self::TimeLimit { .. } => "time",
             Self::MemoryLimit { .. } => "memory",
+            Self::Empty => "empty",
             Self::Interrupted => "interrupted",
             Self::NotControlled => "not-controlled",
             Self::NoErrorEstimate => "no-error-estimate",

@@ -121,6 +121,32 @@ impl Verifier {
         Ok((bounds, analysis))
     }
 
+    /// EXPERIMENT
+    pub fn branch(
+        &self,
+        image: &[f64],
+        label: usize,
+        eps: f64,
+        settings: &Settings,
+        clock: Clock<'_>,
+    ) -> Result<(f64, crate::branch::Branched), Reason> {
+        let (bounds, analysis) = self.bounds(image, label, eps, Method::Tight, settings, clock)?;
+        let judge =
+            crate::attack::Judge::new(self.network(), image, label, eps, settings.pixels, Precision::Float64);
+        let property = Property::classification(self.network().outputs(), label);
+        let j = |x: &[f64]| judge.misclassified(x).0;
+        let b = crate::branch::Brancher::new(
+            &self.prepared,
+            &analysis,
+            &property,
+            settings.arithmetic,
+            clock,
+            &j,
+        )
+        .unwrap();
+        Ok((bounds.margin(), b.run(&bounds.lower)))
+    }
+
     /// Decides one sample at one radius. Never panics on odd numbers, never runs past its budget by more
     /// than one solver step, and says why when it does not know.
     pub fn certify(

@@ -6,7 +6,7 @@ use gains_core::model_file::Tensors;
 use gains_core::{Arithmetic, Block, BoxVec, Shape};
 use gains_ode::{Carrier, Tableau};
 use gains_verify::analysis::Prepared;
-use gains_verify::box_step::{BoxSteps, LayerTrace, StepTrace};
+use gains_verify::box_step::{BoxSteps, LayerTrace, Reach, StepTrace};
 use gains_verify::limits::Clock;
 use gains_verify::{Budget, Property, StepForm};
 
@@ -106,7 +106,7 @@ fn step_of(
     state: &[f64],
     (time, size): (f64, f64),
     tolerance: f64,
-) -> gains_ode::Step<BoxVec, StepTrace> {
+) -> gains_ode::Step<Reach, StepTrace> {
     let network = model.network();
     let Block::Ode(ode) = &network.blocks[0] else { unreachable!("the network is one ODE") };
     let mut carrier = BoxSteps {
@@ -119,7 +119,7 @@ fn step_of(
         clock: Clock::start(Budget::default()),
         bytes: 0,
     };
-    carrier.step(&BoxVec::point(state), time, size, true).expect("a step")
+    carrier.step(&BoxVec::point(state).into(), time, size, true).expect("a step")
 }
 
 /// The error estimate is a difference of slopes, so all that is left of it here is rounding: what a

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gains_core::{Arithmetic, BoxVec, Network, Precision};
 use gains_ode::{Action, Graph, Inference};
 use gains_verify::analysis::Prepared;
-use gains_verify::box_step::StepTrace;
+use gains_verify::box_step::{Reach, StepTrace};
 use gains_verify::limits::Clock;
 use gains_verify::{Analysis, Budget, Method, Property, Reason, StepForm};
 
@@ -106,7 +106,7 @@ pub fn descend(network: &Network, row: &[f64], start: Vec<f64>, region: &BoxVec)
 
 /// Whether a trajectory is a path of the graph, compared by times, step sizes and actions. A decision to
 /// increase may stand in the graph as keeping, where both lead to the same place.
-pub fn is_path(graph: &Graph<BoxVec, StepTrace>, trials: &[Trial]) -> bool {
+pub fn is_path(graph: &Graph<Reach, StepTrace>, trials: &[Trial]) -> bool {
     let mut at = Some(0);
     for trial in trials {
         let Some(vertex) = at.map(|i: usize| &graph.vertices[i]) else { return false };

@@ -85,7 +85,7 @@ fn steps_hold_the_exact_states_and_error_estimates() {
         let (time, h) = (random.f64(), random.f64() + 1e-3);
         let with_error = tableau.estimates_error();
         let domain = BoxVec::new(lower.clone(), upper.clone());
-        let step = carrier.step(&domain, time, h, with_error).unwrap();
+        let step = carrier.step(&domain.clone().into(), time, h, with_error).unwrap();
         for corner in [[lower[0], lower[1]], [upper[0], lower[1]], [lower[0], upper[1]], [upper[0], upper[1]]]
         {
             let (next, delta) = exact_step(&w, tableau, &corner, time, h, tolerance);
@@ -132,7 +132,7 @@ fn estimates_on_the_threshold_leave_both_decisions_open() {
                 clock: Clock::start(Budget::default()),
                 bytes: 0,
             };
-            let step = carrier.step(&BoxVec::point(&x), 0.0, 0.5, true).unwrap();
+            let step = carrier.step(&BoxVec::point(&x).into(), 0.0, 0.5, true).unwrap();
             let actions = gains_ode::controller::controlled(step.error.unwrap(), 0.25);
             assert!(actions.contains(below) && actions.contains(above), "{:?}", step.error);
         }
@@ -163,7 +163,8 @@ fn constant_slopes_leave_the_rounding_of_the_table() {
                     clock: Clock::start(Budget::default()),
                     bytes: 0,
                 };
-                let error = carrier.step(&BoxVec::point(&[0.5, 0.5]), 0.0, h, true).unwrap().error.unwrap();
+                let error =
+                    carrier.step(&BoxVec::point(&[0.5, 0.5]).into(), 0.0, h, true).unwrap().error.unwrap();
                 let left = Exact::dot(tableau.error, &vec![h; tableau.len()]).abs();
                 let delta = (&left * &Exact::from(1700.0)).over(&Exact::from(1e-12));
                 let what = format!("{rule:?} {form:?} {h}: {:e} in {error:?}", delta.to_f64());

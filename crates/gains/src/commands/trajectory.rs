@@ -5,7 +5,7 @@ mod picture;
 use gains_core::{BoxVec, Precision};
 use gains_ode::integrate::Visit;
 use gains_ode::{Action, Graph, Inference};
-use gains_verify::box_step::StepTrace;
+use gains_verify::box_step::{Reach, StepTrace};
 use gains_verify::limits::Clock;
 use gains_verify::verifier::Settings;
 use gains_verify::{Budget, Verifier};
@@ -88,7 +88,7 @@ pub fn run(args: &TrajectoryArgs, global: &Global) -> Outcome {
 struct View<'a> {
     title: String,
     trajectory: &'a [Visit],
-    graph: &'a Graph<BoxVec, StepTrace>,
+    graph: &'a Graph<Reach, StepTrace>,
     /// End time.
     end: f64,
 }

@@ -1,0 +1,475 @@
+//! The layers in front of the first ODE block, bounded with free slopes and with constraints on their
+//! neurons.
+//!
+//! A row on the output of these layers is pulled back to the input as everywhere else, but two things are
+//! chosen freely, row by row, and improved by gradient ascent:
+//!
+//! * the lower slope of every unstable ReLU: each value between the slopes of the two branches is sound;
+//! * one multiplier `β ≥ 0` for every [`Constraint`] the row may rely on: where `g ≤ 0`, `row + β·g` lies nowhere
+//!   above `row` (as in β-CROWN).
+//!
+//! Every iterate of the ascent is evaluated with rounding counted, so every one of them is a certified bound;
+//! how good the gradient is decides how tight the best one gets, never whether it holds.
+//!
+//! The gradient costs one pass forwards. The bound is the row's value at one corner of the input box, and
+//! pushing that corner through the very lines the row took gives the pre-activation `p` that multiplies every
+//! slope: `∂bound/∂slope = a·p` where the coefficient `a` on the neuron is positive, and `∂bound/∂β = g(p)`.
+
+use std::sync::Arc;
+
+use gains_core::arithmetic::TINY;
+use gains_core::relaxation::{Lines, free_slopes};
+use gains_core::{
+    Activation, AffineMap, Arithmetic, BoxVec, LowerSlope, RowBlock, Rows, Shape, Window, kernels,
+};
+
+use crate::analysis::{Analysis, Element};
+use crate::box_step::Side;
+use crate::limits::{Clock, Reason};
+
+/// An affine map with what rounding on it is proportional to.
+struct Mapped<'a> {
+    map: &'a AffineMap,
+    magnitude: Vec<f64>,
+}
+
+/// Some affine maps and the activation behind them.
+pub(crate) struct FrontLayer<'a> {
+    maps: Vec<Mapped<'a>>,
+    /// The activation.
+    pub activation: Activation,
+    /// Its inputs over the whole region.
+    pub before: Arc<BoxVec>,
+}
+
+/// Everything in front of the first ODE block.
+pub(crate) struct Front<'a> {
+    /// The layers with an activation.
+    pub layers: Vec<FrontLayer<'a>>,
+    /// Affine maps behind the last activation.
+    rest: Vec<Mapped<'a>>,
+    /// The region.
+    pub input: BoxVec,
+    /// Shape of the output.
+    pub output: Shape,
+    /// Largest absolute outputs.
+    magnitude: Vec<f64>,
+    arithmetic: Arithmetic,
+}
+
+/// A case distinction: the part of the region where a pre-activation is on one side of a threshold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Split {
+    /// Which layer of the front.
+    pub layer: usize,
+    /// Which of its neurons.
+    pub neuron: usize,
+    /// The threshold.
+    pub at: f64,
+    /// The side.
+    pub side: Side,
+}
+
+impl Split {
+    /// The split's `g(p) = sign·(p − at)`, nowhere positive on its side.
+    fn sign(&self) -> f64 {
+        match self.side {
+            Side::Below => 1.0,
+            Side::Above => -1.0,
+        }
+    }
+}
+
+/// Something that holds in a part of the region, for rows to rely on: a linear `g ≤ 0`.
+#[derive(Clone)]
+pub(crate) enum Constraint {
+    /// A neuron of the front is on one side of a threshold.
+    Neuron(Split),
+    /// One row on the front's output is nowhere positive.
+    Output(Arc<RowBlock>),
+}
+
+/// What a row is free to choose.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Dual {
+    /// Lower slopes of the neurons of every layer; only those of unstable ReLUs matter.
+    pub slopes: Vec<Vec<f32>>,
+    /// One multiplier per constraint.
+    pub multipliers: Vec<f64>,
+}
+
+impl Dual {
+    /// Memory held, roughly.
+    pub fn bytes(&self) -> usize {
+        self.slopes.iter().map(|s| 4 * s.len()).sum::<usize>() + 8 * self.multipliers.len()
+    }
+}
+
+/// One row to be bounded over one part of the region.
+#[derive(Clone)]
+pub(crate) struct Problem<'n> {
+    /// One row on the output of the front.
+    pub row: Arc<RowBlock>,
+    /// Pre-activations of every layer in this part.
+    pub bounds: &'n [Arc<BoxVec>],
+    /// What holds in this part.
+    pub constraints: &'n [Constraint],
+    /// Where to start.
+    pub dual: Dual,
+}
+
+/// The best bound that was found for a [`Problem`].
+#[derive(Clone)]
+pub(crate) struct Solved {
+    /// The row is nowhere below it in its part of the region.
+    pub bound: f64,
+    /// The choice that gave it.
+    pub dual: Dual,
+    /// The input at which the pulled-back row is smallest.
+    pub minimiser: Vec<f64>,
+    /// The front's output there, along the lines the row took.
+    pub output: Vec<f64>,
+    /// For every layer and neuron, what its relaxation costs at that input.
+    pub losses: Vec<Vec<f64>>,
+    /// For every layer, the row's coefficients behind its neurons.
+    pub behind: Vec<Vec<f32>>,
+    /// The row on the input.
+    pub row: RowBlock,
+}
+
+/// The moments of Adam (Kingma and Ba, 2015) for a vector of free numbers.
+#[derive(Default)]
+struct Adam {
+    first: Vec<f64>,
+    second: Vec<f64>,
+}
+
+impl Adam {
+    fn new(length: usize) -> Self {
+        Self { first: vec![0.0; length], second: vec![0.0; length] }
+    }
+
+    /// The step for entry `i` with this gradient, in the `round`-th round (from one).
+    fn step(&mut self, i: usize, gradient: f64, round: i32) -> f64 {
+        const KEEP: (f64, f64) = (0.8, 0.95);
+        self.first[i] = KEEP.0 * self.first[i] + (1.0 - KEEP.0) * gradient;
+        self.second[i] = KEEP.1 * self.second[i] + (1.0 - KEEP.1) * gradient * gradient;
+        let mean = self.first[i] / (1.0 - KEEP.0.powi(round));
+        let scale = (self.second[i] / (1.0 - KEEP.1.powi(round))).sqrt();
+        if scale > 0.0 { mean / scale } else { 0.0 }
+    }
+}
+
+/// One problem being solved.
+struct Ascent {
+    dual: Dual,
+    /// For every layer: the lines, their lower slopes up to date with `dual`.
+    lines: Vec<Lines>,
+    /// For every layer: the neurons whose slope is free, with its limits.
+    free: Vec<Vec<(u32, f64, f64)>>,
+    slope_steps: Vec<Adam>,
+    multiplier_steps: Adam,
+    best: Option<Solved>,
+}
+
+impl Ascent {
+    /// Moves the slopes and multipliers of one layer uphill; `before` is what reaches the layer at the
+    /// minimiser.
+    fn move_layer(
+        &mut self,
+        layer: usize,
+        constraints: &[Constraint],
+        coefficients: &[f64],
+        before: &[f64],
+        turn: i32,
+        rate: f64,
+    ) {
+        for (k, &(neuron, flat, steep)) in self.free[layer].iter().enumerate() {
+            let i = neuron as usize;
+            // Where the upper line was taken the slope has no effect.
+            let gradient = if coefficients[i] > 0.0 { coefficients[i] * before[i] } else { 0.0 };
+            let step = rate * self.slope_steps[layer].step(k, gradient, turn);
+            let slope = &mut self.dual.slopes[layer][i];
+            *slope = (f64::from(*slope) + step).clamp(flat, steep) as f32;
+            self.lines[layer].lower_slope[i] = f64::from(*slope).clamp(flat, steep);
+        }
+        let largest = coefficients.iter().map(|a| a.abs()).fold(0.0, f64::max);
+        for (k, constraint) in constraints.iter().enumerate() {
+            let Constraint::Neuron(split) = constraint else { continue };
+            if split.layer != layer {
+                continue;
+            }
+            let gradient = split.sign() * (before[split.neuron] - split.at);
+            let step = MULTIPLIER_RATE * rate * largest * self.multiplier_steps.step(k, gradient, turn);
+            let beta = &mut self.dual.multipliers[k];
+            *beta = (*beta + step).max(0.0);
+        }
+    }
+
+    /// Moves the multipliers of the constraints on the output uphill; `value` is the output at the minimiser.
+    fn move_outputs(&mut self, problem: &Problem<'_>, value: &[f64], turn: i32, rate: f64) {
+        let largest = |row: &[f64]| row.iter().map(|a| a.abs()).fold(0.0, f64::max);
+        for (k, constraint) in problem.constraints.iter().enumerate() {
+            let Constraint::Output(face) = constraint else { continue };
+            let gradient = face.row(0).iter().zip(value).map(|(a, v)| a * v).sum::<f64>() + face.constant[0];
+            let scale = largest(problem.row.row(0)) / largest(face.row(0)).max(f64::MIN_POSITIVE);
+            let step = MULTIPLIER_RATE * rate * scale * self.multiplier_steps.step(k, gradient, turn);
+            let beta = &mut self.dual.multipliers[k];
+            *beta = (*beta + step).clamp(0.0, 1e12);
+        }
+    }
+}
+
+/// Rows on their way to the input: the coefficients behind every activation, and the end.
+struct Pulled {
+    behind: Vec<Rows>,
+    input: Rows,
+}
+
+/// Step size of the first round for slopes, and the part of it that is left in the last.
+const RATE: (f64, f64) = (0.1, 0.1);
+
+/// Step size of a multiplier relative to that, for coefficients of one.
+const MULTIPLIER_RATE: f64 = 0.2;
+
+impl<'a> Front<'a> {
+    /// The front of an analysed network; `None` if there is no activation in it.
+    pub fn new(analysis: &Analysis<'a>, arithmetic: Arithmetic) -> Option<Self> {
+        let mut layers = Vec::new();
+        let mut maps: Vec<Mapped<'a>> = Vec::new();
+        let mut output = None;
+        for element in analysis.elements() {
+            match element {
+                Element::Affine { map, magnitude } => {
+                    output = Some(map.output());
+                    maps.push(Mapped { map: *map, magnitude: magnitude.clone() });
+                }
+                Element::Activation { activation, before, .. } => layers.push(FrontLayer {
+                    maps: std::mem::take(&mut maps),
+                    activation: *activation,
+                    before: Arc::new(before.clone()),
+                }),
+                Element::Ode { .. } => break,
+            }
+        }
+        let input = analysis.input().clone();
+        let output = output.filter(|_| !layers.is_empty())?;
+        let last = layers.last()?.before.clone();
+        let mut front = Self { layers, rest: maps, input, output, magnitude: Vec::new(), arithmetic };
+        front.magnitude = front.output_box(&last).magnitudes();
+        Some(front)
+    }
+
+    /// The box behind the front for given pre-activations of the last layer.
+    pub fn output_box(&self, last: &BoxVec) -> BoxVec {
+        let activation = self.layers.last().map_or(Activation::Relu, |layer| layer.activation);
+        let image = activation.image_box(last, self.arithmetic);
+        self.rest.iter().fold(image, |b, m| m.map.apply_box(&b, 0.0, self.arithmetic))
+    }
+
+    /// Slopes to start from: zero everywhere, usually the best single choice.
+    pub fn first_dual(&self) -> Dual {
+        let slopes = self.layers.iter().map(|layer| vec![0.0; layer.before.len()]).collect();
+        Dual { slopes, multipliers: Vec::new() }
+    }
+
+    /// Bounds every problem as tightly as `rounds` steps of gradient ascent allow. A problem whose bound has
+    /// become positive is left alone.
+    pub fn optimise(
+        &self,
+        problems: &[Problem<'_>],
+        rounds: usize,
+        clock: &Clock<'_>,
+    ) -> Result<Vec<Solved>, Reason> {
+        let mut ascents: Vec<Ascent> = problems.iter().map(|p| self.ascent(p)).collect();
+        let mut active: Vec<usize> = (0..problems.len()).collect();
+        for round in 0..=rounds {
+            clock.check(0)?;
+            let pulled = self.pull(problems, &ascents, &active);
+            let bounds = pulled.input.lower_bounds(&self.input);
+            for (at, &index) in active.iter().enumerate() {
+                let rate = RATE.0 * RATE.1.powf(round as f64 / rounds.max(1) as f64);
+                let last = round == rounds;
+                self.climb(&problems[index], &mut ascents[index], &pulled, at, bounds[at], round, rate, last);
+            }
+            active.retain(|&index| ascents[index].best.as_ref().is_none_or(|best| best.bound <= 0.0));
+            if active.is_empty() {
+                break;
+            }
+        }
+        Ok(ascents.into_iter().filter_map(|ascent| ascent.best).collect())
+    }
+
+    fn ascent(&self, problem: &Problem<'_>) -> Ascent {
+        let dual = problem.dual.clone();
+        let layers = self.layers.iter().zip(problem.bounds).zip(&dual.slopes);
+        let lines = layers
+            .map(|((layer, bounds), slopes)| {
+                Lines::with_slopes(layer.activation, bounds, slopes, self.arithmetic)
+            })
+            .collect();
+        let free: Vec<Vec<(u32, f64, f64)>> = self
+            .layers
+            .iter()
+            .zip(problem.bounds)
+            .map(|(layer, bounds)| {
+                (0..bounds.len())
+                    .filter_map(|i| {
+                        let (flat, steep) = free_slopes(layer.activation, bounds.get(i))?;
+                        Some((i as u32, flat, steep))
+                    })
+                    .collect()
+            })
+            .collect();
+        let slope_steps = free.iter().map(|free| Adam::new(free.len())).collect();
+        let multiplier_steps = Adam::new(problem.constraints.len());
+        Ascent { dual, lines, free, slope_steps, multiplier_steps, best: None }
+    }
+
+    /// Pulls the rows of the active problems back to the input.
+    fn pull(&self, problems: &[Problem<'_>], ascents: &[Ascent], active: &[usize]) -> Pulled {
+        let own = |&i: &usize| self.with_outputs(&problems[i], &ascents[i].dual.multipliers);
+        let block: Vec<RowBlock> = active.iter().map(own).collect();
+        let mut rows = Rows::from_block(RowBlock::stack(&block), Window::full(self.output));
+        for mapped in self.rest.iter().rev() {
+            rows = mapped.map.pull_back(&rows, 0.0, &mapped.magnitude, self.arithmetic);
+        }
+        let mut behind = Vec::with_capacity(self.layers.len());
+        for (index, layer) in self.layers.iter().enumerate().rev() {
+            rows = rows.widened();
+            behind.push(rows.clone());
+            let lines: Vec<&Lines> = active.iter().map(|&i| &ascents[i].lines[index]).collect();
+            rows.relax(&lines);
+            for (row, &i) in active.iter().enumerate() {
+                let multipliers = &ascents[i].dual.multipliers;
+                for (constraint, &beta) in problems[i].constraints.iter().zip(multipliers) {
+                    match constraint {
+                        Constraint::Neuron(split) if split.layer == index && beta > 0.0 => {
+                            let magnitude = lines[row].magnitude[split.neuron];
+                            constrain(&mut rows, row, split, beta, magnitude);
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            for mapped in layer.maps.iter().rev() {
+                rows = mapped.map.pull_back(&rows, 0.0, &mapped.magnitude, self.arithmetic);
+            }
+        }
+        behind.reverse();
+        Pulled { behind, input: rows.widened() }
+    }
+
+    /// The row of a problem plus its multiples of the constraints on the output.
+    fn with_outputs(&self, problem: &Problem<'_>, multipliers: &[f64]) -> RowBlock {
+        let mut sum = RowBlock::clone(&problem.row);
+        for (constraint, &beta) in problem.constraints.iter().zip(multipliers) {
+            let Constraint::Output(face) = constraint else { continue };
+            if beta > 0.0 {
+                let moved = beta * kernels::size(face.row(0), &self.magnitude);
+                kernels::add_scaled(sum.row_mut(0), beta, face.row(0));
+                let size = moved + kernels::size(sum.row(0), &self.magnitude);
+                let constant = beta * (face.constant[0] - face.slack[0]);
+                let rounding = 4.0 * f64::EPSILON * (size + beta * (face.constant[0].abs() + face.slack[0]));
+                sum.absorb(0, constant, rounding + TINY * (1.0 + self.magnitude.len() as f64));
+            }
+        }
+        sum
+    }
+
+    /// Takes note of a bound, and moves slopes and multipliers uphill unless this was the last round.
+    fn climb(
+        &self,
+        problem: &Problem<'_>,
+        ascent: &mut Ascent,
+        pulled: &Pulled,
+        row: usize,
+        bound: f64,
+        round: usize,
+        rate: f64,
+        last: bool,
+    ) {
+        let better = ascent.best.as_ref().is_none_or(|best| bound > best.bound);
+        if last && !better {
+            return;
+        }
+        let corner = pulled
+            .input
+            .row(row)
+            .iter()
+            .enumerate()
+            .map(|(i, a)| if *a > 0.0 { self.input.lower[i] } else { self.input.upper[i] });
+        let minimiser: Vec<f64> = corner.collect();
+        let mut best = better.then(|| ascent.dual.clone());
+        let mut losses = Vec::with_capacity(self.layers.len());
+        let mut behind = Vec::with_capacity(self.layers.len());
+        let mut value = minimiser.clone();
+        for (index, layer) in self.layers.iter().enumerate() {
+            let before = layer.maps.iter().fold(value, |v, mapped| mapped.map.apply(&v, 0.0));
+            let coefficients = pulled.behind[index].row(row);
+            let (lines, bounds) = (&ascent.lines[index], &problem.bounds[index]);
+            let mut loss = vec![0.0; before.len()];
+            value = before.clone();
+            for (i, v) in value.iter_mut().enumerate() {
+                let (slope, intercept) = if coefficients[i] > 0.0 {
+                    (lines.lower_slope[i], lines.lower_intercept[i])
+                } else {
+                    (lines.upper_slope[i], lines.upper_intercept[i])
+                };
+                if lines.lower_slope[i] != lines.upper_slope[i] || lines.upper_intercept[i] != 0.0 {
+                    let inside = v.max(bounds.lower[i]).min(bounds.upper[i]);
+                    let gap = layer.activation.value(inside) - (slope * inside + intercept);
+                    loss[i] = (coefficients[i] * gap).max(0.0);
+                }
+                *v = slope * *v + intercept;
+            }
+            behind.push(coefficients.iter().map(|a| *a as f32).collect());
+            losses.push(loss);
+            if !last {
+                ascent.move_layer(index, problem.constraints, coefficients, &before, round as i32 + 1, rate);
+            }
+        }
+        let output = self.rest.iter().fold(value, |v, mapped| mapped.map.apply(&v, 0.0));
+        if !last {
+            ascent.move_outputs(problem, &output, round as i32 + 1, rate);
+        }
+        if let Some(dual) = best.take() {
+            let row = pulled.input.select(&[row]);
+            ascent.best = Some(Solved { bound, dual, minimiser, output, losses, behind, row });
+        }
+    }
+
+    /// The shape of the pre-activations of a layer, or of the output for the layer behind the last.
+    pub fn shape(&self, layer: usize) -> Shape {
+        let maps = self.layers.get(layer).map(|layer| &layer.maps);
+        maps.and_then(|maps| maps.last()).map_or(self.output, |mapped| mapped.map.output())
+    }
+
+    /// Pulls rows on the pre-activations of a layer (or on the output, for the layer behind the last) back to
+    /// the input, with one lower slope for all unstable neurons.
+    pub fn to_input(&self, rows: Rows, layer: usize, bounds: &[Arc<BoxVec>], slope: LowerSlope) -> Rows {
+        let mut rows = rows;
+        let pull = |rows: Rows, maps: &[Mapped<'_>]| {
+            maps.iter().rev().fold(rows, |rows, mapped| {
+                mapped.map.pull_back(&rows, 0.0, &mapped.magnitude, self.arithmetic)
+            })
+        };
+        rows = pull(rows, self.layers.get(layer).map_or(&self.rest, |layer| &layer.maps));
+        for index in (0..layer).rev() {
+            let lines = Lines::for_box(self.layers[index].activation, &bounds[index], slope, self.arithmetic);
+            rows.relax(&[&lines]);
+            rows = pull(rows, &self.layers[index].maps);
+        }
+        rows.widened()
+    }
+}
+
+/// Adds `β·g` of a split to a row on the pre-activations of its layer. The new coefficient is rounded, which
+/// matters in proportion to the pre-activation's magnitude, and so is `β·at`.
+fn constrain(rows: &mut Rows, row: usize, split: &Split, beta: f64, magnitude: f64) {
+    let coefficient = &mut rows.row_mut(row)[split.neuron];
+    *coefficient += split.sign() * beta;
+    let rounding = 2.0 * f64::EPSILON * coefficient.abs() * magnitude;
+    let constant = -split.sign() * beta * split.at;
+    rows.absorb(row, constant, rounding + 2.0 * f64::EPSILON * constant.abs() + TINY);
+}
