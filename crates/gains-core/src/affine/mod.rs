@@ -105,6 +105,11 @@ impl AffineMap {
         y
     }
 
+    /// `W x` in float64, without bias and time.
+    pub fn apply_linear(&self, x: &[f64]) -> Vec<f64> {
+        each!(self, map => map.linear(x))
+    }
+
     /// `Wᵀ g`: the gradient with respect to the input.
     pub fn apply_transposed(&self, gradient: &[f64]) -> Vec<f64> {
         each!(self, map => map.transposed(gradient))
