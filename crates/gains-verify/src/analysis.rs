@@ -5,7 +5,7 @@ use gains_core::interval::Interval;
 use gains_core::network::Layer;
 use gains_core::relaxation::Lines;
 use gains_core::{
-    Activation, AffineMap, Arithmetic, Block, BoxVec, LowerSlope, Network, OdeBlock, RowBlock, Rows, Window,
+    Activation, AffineMap, Arithmetic, Block, BoxVec, LowerSlope, Network, OdeBlock, Rows, Window,
 };
 use gains_ode::graph::{Grid, build};
 use gains_ode::{Graph, Limits, Tableau};
@@ -15,6 +15,7 @@ use crate::backward::{GraphPull, Ledger, OdeMatrices, RowForm, RowKind, SlopeTab
 use crate::box_step::{Assumption, BoxSteps, Reach, StepForm, StepTrace};
 use crate::limits::{Clock, Reason};
 use crate::property::Property;
+use crate::symbolic::Symbolic;
 
 /// How bounds are computed (paper, appendix on bound calculation).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -29,6 +30,8 @@ pub enum Method {
     /// Like `Gains`, with solver steps in difference form: for the graph, and for the final rows beside the
     /// direct form.
     Tight,
+    /// Affine forms over the input, pushed forward ([`crate::symbolic`]).
+    Symbolic,
 }
 
 impl std::fmt::Display for Method {
@@ -38,6 +41,7 @@ impl std::fmt::Display for Method {
             Self::Linear => "linear",
             Self::Gains => "gains",
             Self::Tight => "tight",
+            Self::Symbolic => "symbolic",
         })
     }
 }
@@ -82,7 +86,7 @@ impl Variant {
     /// The variants a method uses for the final rows.
     pub fn of(method: Method) -> &'static [Self] {
         match method {
-            Method::Box => &[],
+            Method::Box | Method::Symbolic => &[],
             Method::Linear => &Self::FINAL[..1],
             Method::Gains => &Self::FINAL[..4],
             Method::Tight => &Self::FINAL,
@@ -110,6 +114,11 @@ impl Prepared {
             .collect();
         Self { network, matrices }
     }
+
+    /// The affine layers of an ODE block as dense matrices.
+    pub(crate) fn ode_matrices(&self, block: usize) -> &[Option<gains_core::affine::Matrix>] {
+        self.matrices[block].as_ref().map_or(&[], |m| &m.0)
+    }
 }
 
 /// One layer or block with what is known about it.
@@ -127,6 +136,7 @@ pub struct Analysis<'a> {
     clock: Clock<'a>,
     input: BoxVec,
     elements: Vec<Element<'a>>,
+    symbolic: Option<Symbolic>,
     /// All outputs.
     pub output: BoxVec,
 }
@@ -193,13 +203,6 @@ impl Grouped {
         keys
     }
 
-    /// One row by variant.
-    pub fn row_by_variant(&self, row: usize, variants: usize) -> Vec<RowBlock> {
-        let per = self.per_group();
-        let group = |variant: usize| self.members.iter().position(|m| m.contains(&variant)).unwrap_or(0);
-        (0..variants).map(|variant| self.rows.select(&[group(variant) * per + row])).collect()
-    }
-
     /// Lower bounds by variant.
     pub fn by_variant(&self, domain: &BoxVec, variants: usize) -> Vec<Vec<f64>> {
         let bounds = self.rows.lower_bounds(domain);
@@ -254,10 +257,17 @@ impl<'a> Analysis<'a> {
             return Err(Reason::InputSize { found: input.len(), expected });
         }
         let form = if method == Method::Tight { StepForm::Difference } else { form };
+        let output = input.clone();
         let mut analysis =
-            Self { method, form, arithmetic, clock, output: input.clone(), input, elements: Vec::new() };
+            Self { method, form, arithmetic, clock, output, input, elements: Vec::new(), symbolic: None };
         if !analysis.input.is_sane() {
             return Err(Reason::Overflow { time: 0.0 });
+        }
+        if method == Method::Symbolic {
+            let symbolic = Symbolic::new(prepared, &analysis.input, arithmetic, clock)?;
+            analysis.output.clone_from(&symbolic.output);
+            analysis.symbolic = Some(symbolic);
+            return Ok(analysis);
         }
         let mut assumed = assumed;
         // Layers since the input after which plain intervals may lose precision.
@@ -307,7 +317,9 @@ impl<'a> Analysis<'a> {
         let slopes: &[LowerSlope] = match self.method {
             Method::Box => &[],
             Method::Linear => &[LowerSlope::MinArea],
-            Method::Gains | Method::Tight => &[LowerSlope::MinArea, LowerSlope::Zero, LowerSlope::One],
+            Method::Gains | Method::Tight | Method::Symbolic => {
+                &[LowerSlope::MinArea, LowerSlope::Zero, LowerSlope::One]
+            }
         };
         let lines: Vec<_> = slopes
             .iter()
@@ -438,6 +450,9 @@ impl<'a> Analysis<'a> {
 
     /// Certified lower bounds of the rows of a property over the whole region.
     pub fn bound(&self, property: &Property) -> Result<Bounds, Reason> {
+        if let Some(symbolic) = &self.symbolic {
+            return Ok(symbolic.bound(property));
+        }
         let window = Window::full(gains_core::Shape::flat(property.outputs));
         let rows = Rows::new(window, property.rows.concat());
         let mut lower = rows.lower_bounds(&self.output);
@@ -490,10 +505,11 @@ impl<'a> Analysis<'a> {
 
     /// The trajectory graphs of the network's ODE blocks.
     pub fn graphs(&self) -> impl Iterator<Item = &Graph<Reach, StepTrace>> {
-        self.elements.iter().filter_map(|element| match element {
+        let boxes = self.elements.iter().filter_map(|element| match element {
             Element::Ode { graph, .. } => Some(graph.as_ref()),
             _ => None,
-        })
+        });
+        boxes.chain(self.symbolic.iter().flat_map(|s| &s.graphs))
     }
 
     /// Vertices and edges of all graphs together.

@@ -45,7 +45,7 @@ pub struct RowKind {
 /// Everything about an ODE block that pulling rows through it needs and that does not depend on the
 /// region: its affine layers as dense matrices.
 #[derive(Clone, Debug)]
-pub struct OdeMatrices(Vec<Option<Matrix>>);
+pub struct OdeMatrices(pub(crate) Vec<Option<Matrix>>);
 
 impl OdeMatrices {
     /// Writes out the affine layers of the dynamics.

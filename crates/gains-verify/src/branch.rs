@@ -18,8 +18,7 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::sync::Arc;
 
 use gains_core::arithmetic::down;
-use gains_core::{Arithmetic, Block, BoxVec, LowerSlope, Precision, RowBlock, Rows, Shape, Window};
-use gains_ode::Inference;
+use gains_core::{Arithmetic, Block, BoxVec, LowerSlope, RowBlock, Rows, Shape, Window};
 
 use crate::analysis::{Analysis, Grouped, Method, Prepared, Variant};
 use crate::backward::{GraphPull, Ledger, RowForm, SlopeTable};

@@ -5,6 +5,7 @@
 //! [`backward`] pulls the rows of a property back through all of it; [`verifier`] turns bounds into
 //! verdicts.
 
+pub mod affine_form;
 pub mod analysis;
 pub mod attack;
 pub mod backward;
@@ -17,6 +18,8 @@ mod half_space;
 pub mod limits;
 mod looseness;
 pub mod property;
+pub mod symbolic;
+pub mod symbolic_step;
 pub mod verifier;
 
 pub use analysis::{Analysis, Method};

@@ -435,6 +435,8 @@ pub enum MethodArg {
     Gains,
     /// The same with solver steps in difference form: tightest, and usually faster
     Tight,
+    /// Affine forms over the pixels, pushed forward: for networks not trained to be certified, small radii
+    Symbolic,
 }
 
 impl From<MethodArg> for Method {
@@ -444,6 +446,7 @@ impl From<MethodArg> for Method {
             MethodArg::Linear => Self::Linear,
             MethodArg::Gains => Self::Gains,
             MethodArg::Tight => Self::Tight,
+            MethodArg::Symbolic => Self::Symbolic,
         }
     }
 }

@@ -105,7 +105,7 @@ impl AffineMap {
         y
     }
 
-    /// `W x` in float64.
+    /// `W x` in float64, without bias and time.
     pub fn apply_linear(&self, x: &[f64]) -> Vec<f64> {
         each!(self, map => map.linear(x))
     }

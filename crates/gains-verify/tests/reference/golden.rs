@@ -124,7 +124,7 @@ fn check_bounds(
     let theirs = floats(&golden["lb"]);
     match method {
         Method::Box | Method::Linear => close(&bounds.lower, &theirs, &format!("{what}: bounds")),
-        Method::Gains | Method::Tight => {
+        Method::Gains | Method::Tight | Method::Symbolic => {
             at_least(&bounds.lower, &theirs, &format!("{what}: combined bounds"));
             let end = bounds.at_end.as_ref().expect("an ODE was passed");
             close(end, &floats(&golden["lb_hyb"]), &format!("{what}: hybrid"));

@@ -47,7 +47,7 @@ fn merged_rows_lie_below_every_part_exactly() {
                 block
             })
             .collect();
-        let merged = merge(&blocks, &domain.centres());
+        let (merged, _) = merge(&blocks, &domain.centres());
         for row in 0..rows {
             for (index, part) in blocks.iter().enumerate() {
                 let gap = smallest_gap(part, &merged, row, &domain);
@@ -74,7 +74,7 @@ fn merging_two_rows_gives_the_chord() {
             block
         };
         let parts = [block(number(&mut random, 2.0), 0.3), block(number(&mut random, 2.0), 0.3)];
-        let merged = merge(&parts, &domain.centres());
+        let (merged, _) = merge(&parts, &domain.centres());
         for x in [l, u] {
             let at = |rows: &RowBlock| rows.row(0)[0] * x + rows.constant[0];
             let least = at(&parts[0]).min(at(&parts[1]));
@@ -96,7 +96,7 @@ fn a_broken_part_makes_a_useless_row() {
                 _ => bad.slack[0] = broken,
             }
             for blocks in [[RowBlock::zeros(1, 1), bad.clone()], [bad, RowBlock::zeros(1, 1)]] {
-                let merged = merge(&blocks, &domain.centres());
+                let (merged, _) = merge(&blocks, &domain.centres());
                 assert_eq!(merged.constant[0], f64::NEG_INFINITY, "{broken} at {place}");
             }
         }

@@ -18,4 +18,5 @@ mod planted;
 mod region;
 mod regressions;
 mod steps;
+mod symbolic;
 mod zoo;

@@ -11,9 +11,10 @@ use gains_verify::{Analysis, Budget, Method, Property, Reason, StepForm};
 
 use crate::direct::Trial;
 
-pub const METHODS: [Method; 4] = [Method::Box, Method::Linear, Method::Gains, Method::Tight];
+pub const METHODS: [Method; 5] =
+    [Method::Box, Method::Linear, Method::Gains, Method::Tight, Method::Symbolic];
 /// Methods with the ways they may bound a solver step.
-pub const MODES: [(Method, StepForm); 7] = [
+pub const MODES: [(Method, StepForm); 8] = [
     (Method::Box, StepForm::Independent),
     (Method::Box, StepForm::Difference),
     (Method::Linear, StepForm::Independent),
@@ -21,6 +22,7 @@ pub const MODES: [(Method, StepForm); 7] = [
     (Method::Gains, StepForm::Independent),
     (Method::Gains, StepForm::Difference),
     (Method::Tight, StepForm::Difference),
+    (Method::Symbolic, StepForm::Independent),
 ];
 pub const ARITHMETICS: [Arithmetic; 2] = [Arithmetic::Real, Arithmetic::Float32];
 

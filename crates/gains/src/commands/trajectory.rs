@@ -2,7 +2,7 @@
 
 mod picture;
 
-use gains_core::{BoxVec, Precision};
+use gains_core::Precision;
 use gains_ode::integrate::Visit;
 use gains_ode::{Action, Graph, Inference};
 use gains_verify::box_step::{Reach, StepTrace};

@@ -1,0 +1,241 @@
+//! Affine forms against points: with the pixels known, what is left of a form must hold the point's value.
+
+use gains_core::affine::AffineMap;
+use gains_core::network::{Block, Layer};
+use gains_core::{Activation, Arithmetic, BoxVec, Precision};
+use gains_ode::system::{NeuralDynamics, trial_step};
+use gains_ode::{Inference, Tableau};
+use gains_verify::affine_form::{AffineForm, Passing, Symbols};
+use gains_verify::symbolic_step::{SymbolicSteps, Travelling, evaluate};
+
+use crate::region::{ARITHMETICS, point, random_region, to_float32};
+use crate::zoo::{Kinds, random_model};
+
+/// The values of the input's symbols at a point: symbols are numbered from 1 in the order of the entries that
+/// are not single numbers.
+fn assignment(region: &BoxVec, point: &[f64]) -> Vec<f64> {
+    let mut symbols = Symbols::default();
+    let mut values = vec![0.0];
+    for i in 0..region.len() {
+        let side = BoxVec::new(vec![region.lower[i]], vec![region.upper[i]]);
+        if AffineForm::from_box(&side, &mut symbols).order() == 1 {
+            let centre = 0.5 * region.lower[i] + 0.5 * region.upper[i];
+            let radius = (region.upper[i] - centre).max(centre - region.lower[i]);
+            values.push(((point[i] - centre) / radius).clamp(-1.0, 1.0));
+        }
+    }
+    values
+}
+
+/// Points computed in float64 may be off by their own rounding, and by that of their symbols' values.
+fn inside(b: &BoxVec, point: &[f64]) -> bool {
+    let close = |x: f64| 1e-12 * (1.0 + x.abs());
+    point.iter().enumerate().all(|(i, x)| b.lower[i] - close(*x) <= *x && *x <= b.upper[i] + close(*x))
+}
+
+fn known(values: &[f64]) -> impl Fn(u32) -> Option<f64> + '_ {
+    |symbol| values.get(symbol as usize).copied()
+}
+
+fn linear_map(random: &mut fastrand::Rng, inputs: usize, outputs: usize) -> AffineMap {
+    let mut draw = |n: usize| -> Vec<f64> { (0..n).map(|_| 2.0 * random.f64() - 1.0).collect() };
+    let (weights, bias) = (draw(inputs * outputs), draw(outputs));
+    AffineMap::Conv(
+        gains_core::affine::Conv2d::linear_layer(inputs, &weights, &bias, false).expect("weights fit"),
+    )
+}
+
+/// Sums, maps, joins and compressions of forms hold what they do to points.
+#[test]
+fn operations_on_forms_hold_the_same_operations_on_points() {
+    let mut random = fastrand::Rng::with_seed(901);
+    for round in 0..400 {
+        let n = random.usize(1..7);
+        let region = random_region(&mut random, n, [0.5, 1e-3, 1e-9][round % 3]);
+        let mut symbols = Symbols::default();
+        let x = AffineForm::from_box(&region, &mut symbols);
+        let (first, second) = (linear_map(&mut random, n, 6), linear_map(&mut random, n, 6));
+        let matrix = first.to_matrix();
+        let dense = random.bool().then_some(&matrix);
+        let a = x.affine(&first, dense, 0.0, Arithmetic::Real, false);
+        let b = x.affine(&second, None, 0.0, Arithmetic::Real, false);
+        let (c, d) = (random.f64() - 0.5, random.f64() - 0.5);
+        let sum = AffineForm::combination(Some(&a), &[(c, &b), (d, &a)], Arithmetic::Real);
+        let mut passing = vec![Passing::default(); 6];
+        for p in &mut passing {
+            *p = Passing {
+                slope: random.f64(),
+                offset: random.f64(),
+                radius: 0.1 * random.f64(),
+                as_change: false,
+            };
+        }
+        let everything = BoxVec::new(vec![-1e9; 6], vec![1e9; 6]);
+        let passed = a.pass(&passing, everything, None, &mut symbols);
+        let joined = a.join(&b, &mut symbols);
+        let kept: Vec<u32> = (1..=n as u32).filter(|_| random.bool()).collect();
+        let mut compressed = passed.clone();
+        compressed.compress(&kept, &mut symbols);
+        let mut named = compressed.clone();
+        named.name_remainders(0.0, &mut symbols);
+        let mut retained = passed.clone();
+        retained.retain(&kept);
+        let row: Vec<f64> = (0..6).map(|_| random.f64() - 0.5).collect();
+        for _ in 0..8 {
+            let p = point(&mut random, &region);
+            let values = assignment(&region, &p);
+            let (ya, yb) = (first.apply(&p, 0.0), second.apply(&p, 0.0));
+            let at = |f: &AffineForm| f.slice(known(&values));
+            assert!(inside(&at(&a), &ya) && inside(&at(&b), &yb), "round {round}: maps");
+            let ys: Vec<f64> = ya.iter().zip(&yb).map(|(a, b)| a + c * b + d * a).collect();
+            assert!(inside(&at(&sum), &ys), "round {round}: sum");
+            let width = at(&a).width();
+            assert!(width < 1e-11, "round {round}: a map loses nothing, but {width}");
+            assert!(inside(&at(&joined), &ya) && inside(&at(&joined), &yb), "round {round}: join");
+            let noise: Vec<f64> = (0..6).map(|_| 2.0 * random.f64() - 1.0).collect();
+            let yp: Vec<f64> = (0..6)
+                .map(|j| passing[j].slope * ya[j] + passing[j].offset + noise[j] * passing[j].radius)
+                .collect();
+            let partly = |s: u32| kept.binary_search(&s).ok().and_then(|_| known(&values)(s));
+            for form in [&passed, &compressed, &named, &retained] {
+                assert!(inside(&form.slice(partly), &yp), "round {round}: passed");
+                let value: f64 = row.iter().zip(&yp).map(|(r, y)| r * y).sum();
+                let bounds = form.functional(&row);
+                assert!(bounds.lower - 1e-12 <= value && value <= bounds.upper + 1e-12, "round {round}: row");
+            }
+            let entries: Vec<usize> = (0..6).collect();
+            for (j, d) in a.apart(&b, &entries).iter().enumerate() {
+                assert!(d.lower - 1e-12 <= ya[j] - yb[j] && ya[j] - yb[j] <= d.upper + 1e-12);
+            }
+        }
+    }
+}
+
+/// Compressed forms are not much larger than they need to be: a square turned by an eighth stays one.
+#[test]
+fn compressing_follows_the_longest_generators() {
+    let mut symbols = Symbols::default();
+    let x = AffineForm::from_box(&BoxVec::new(vec![-1.0; 2], vec![1.0; 2]), &mut symbols);
+    let s = 0.5_f64.sqrt();
+    let turn = gains_core::affine::Conv2d::linear_layer(2, &[s, s, -s, s], &[0.0; 2], false).unwrap();
+    let mut turned = x.affine(&AffineMap::Conv(turn), None, 0.0, Arithmetic::Real, false);
+    turned.compress(&[], &mut symbols);
+    assert_eq!(turned.order(), 2);
+    assert!(turned.functional(&[s, s]).upper < 1.0 + 1e-12);
+    assert!(turned.bounds.upper[0] < 2.0 * s + 1e-12);
+}
+
+/// States and error estimates of random steps, in both arithmetics, several steps in a row, accepted or
+/// rejected at random: with the pixels known the form must hold the state.
+#[test]
+fn states_and_estimates_of_solver_steps_stay_inside() {
+    let mut random = fastrand::Rng::with_seed(902);
+    let mut checked = 0;
+    for round in 0..300 {
+        let model = random_model(&mut random, Kinds::All);
+        let network = model.network();
+        let Some(index) = network.blocks.iter().position(|b| matches!(b, Block::Ode(_))) else { continue };
+        let Block::Ode(ode) = &network.blocks[index] else { continue };
+        let tableau = Tableau::of(ode.solver.method);
+        let width = [0.3, 0.03, 1e-4][round % 3];
+        let region = random_region(&mut random, model.inputs(), width);
+        for arithmetic in ARITHMETICS {
+            let precision = match arithmetic {
+                Arithmetic::Real => Precision::Float64,
+                Arithmetic::Float32 => Precision::Float32,
+            };
+            let mut symbols = Symbols::default();
+            let mut form = AffineForm::from_box(&region, &mut symbols);
+            if let Some(Block::Stack(stack)) = network.blocks.first().filter(|_| index == 1) {
+                let Ok(all) = evaluate(stack, None, form, 0.0, None, arithmetic, &mut symbols) else {
+                    continue;
+                };
+                form = AffineForm::clone(all.output());
+            }
+            let matrices: Vec<_> = ode
+                .dynamics
+                .layers
+                .iter()
+                .map(|layer| match layer {
+                    Layer::Affine(map) => Some(map.to_matrix()),
+                    Layer::Activation(_) => None,
+                })
+                .collect();
+            let points: Vec<Vec<f64>> = (0..6)
+                .filter_map(|_| {
+                    let p = point(&mut random, &region);
+                    if precision == Precision::Float32 { to_float32(&p, &region) } else { Some(p) }
+                })
+                .collect();
+            let assignments: Vec<Vec<f64>> = points.iter().map(|p| assignment(&region, p)).collect();
+            let mut states: Vec<Vec<f64>> = points
+                .iter()
+                .map(|p| Inference::run(&network, p, precision).unwrap().block_inputs[index].clone())
+                .collect();
+            let most_symbols = [20, 1000][random.usize(0..2)];
+            let steps = SymbolicSteps {
+                dynamics: &ode.dynamics,
+                matrices: &matrices,
+                tableau,
+                tolerance: 0.01,
+                arithmetic,
+                most_symbols,
+            };
+            let mut travelling = Travelling::new(form, &mut symbols);
+            let system = NeuralDynamics { stack: &ode.dynamics, precision };
+            let (mut time, mut step) = (0.0, 0.25);
+            for number in 0..5 {
+                let wants = tableau.estimates_error();
+                let Ok(result) = steps.step(&travelling, time, step, wants, &mut symbols) else { break };
+                let accept = !random.u8(..).is_multiple_of(3);
+                for (state, values) in states.iter_mut().zip(&assignments) {
+                    let trial = trial_step(&system, tableau, time, step, state, None);
+                    if let Some(error) = result.error {
+                        let reached = trial.error / 0.01;
+                        let slack = 1e-10 * (1.0 + reached);
+                        assert!(
+                            error.lower - slack <= reached && reached <= error.upper + slack,
+                            "{round}: estimate"
+                        );
+                    }
+                    let next = if accept { &result.accepted } else { &result.rejected };
+                    if accept {
+                        *state = trial.state;
+                    }
+                    let slice = next.state.slice(known(values));
+                    assert!(inside(&slice, state), "round {round} step {number} {arithmetic}: state");
+                    checked += 1;
+                }
+                if accept {
+                    travelling = result.accepted;
+                    time += step;
+                } else {
+                    travelling = result.rejected;
+                    step *= 0.5;
+                }
+            }
+        }
+    }
+    println!("{checked} states checked");
+    assert!(checked > 5000, "{checked}");
+}
+
+/// A ReLU that is open in two evaluations of the same point is relaxed once: the second is the first.
+#[test]
+fn a_second_look_at_the_same_states_opens_nothing_new() {
+    let mut symbols = Symbols::default();
+    let x = AffineForm::from_box(&BoxVec::new(vec![-1.0], vec![2.0]), &mut symbols);
+    let stack = gains_core::Stack {
+        input: gains_core::Shape::flat(1),
+        layers: vec![Layer::Activation(Activation::Relu)],
+    };
+    let look = |near, symbols: &mut Symbols| {
+        evaluate(&stack, None, x.clone(), 0.0, near, Arithmetic::Real, symbols).unwrap()
+    };
+    let first = look(None, &mut symbols);
+    let second = look(Some(&first), &mut symbols);
+    let apart = second.output().apart(first.output(), &[0])[0];
+    assert!(apart.magnitude() < 1e-12, "{apart:?}");
+    let alone = look(None, &mut symbols);
+    assert!(alone.output().order() > first.output().order() - 1);
+}
