@@ -104,17 +104,21 @@ fn cotangent(logits: &[f64], label: usize, loss: AttackLoss) -> Vec<f64> {
     }
 }
 
-/// The images within `eps` of one, as counterexamples are judged: only what is certainly inside counts, run
-/// alone by the concrete solver.
-pub(crate) struct Judge<'a> {
+/// The images within `eps` of one, and how they are judged: only what is certainly inside counts, and it is
+/// run alone by the concrete solver.
+pub struct Ball<'a> {
     network: &'a Network,
     label: usize,
-    ball: BoxVec,
+    images: BoxVec,
+    eps: f64,
     precision: Precision,
 }
 
-impl<'a> Judge<'a> {
-    /// Judges images within `eps` of `image`.
+/// Gradient steps from an input that a bound points at.
+const STEPS_NEAR: usize = 6;
+
+impl<'a> Ball<'a> {
+    /// The images within `eps` of `image`, pixels kept inside `pixels`.
     pub fn new(
         network: &'a Network,
         image: &[f64],
@@ -123,64 +127,64 @@ impl<'a> Judge<'a> {
         pixels: Interval,
         precision: Precision,
     ) -> Self {
-        Self { network, label, ball: inner_ball(image, eps, pixels), precision }
+        Self { network, label, images: inner_ball(image, eps, pixels), eps, precision }
     }
 
-    /// The image next to `point` that is certainly inside, if it is misclassified; and its margin.
-    pub fn misclassified(&self, point: &[f64]) -> (Option<Vec<f64>>, f64) {
-        let mut point = point.to_vec();
-        settle(&mut point, &self.ball, self.precision);
-        let Ok(run) = Inference::run(self.network, &point, self.precision) else {
-            return (None, f64::INFINITY);
-        };
-        let wrong = run.prediction() != self.label && self.ball.contains(&point);
-        (wrong.then_some(point), margin(&run.output, self.label).0)
+    /// A misclassified image next to an input that a bound points at, if a few steps downhill lead to one.
+    pub fn near(&self, input: &[f64]) -> Option<Vec<f64>> {
+        let step_size = self.eps / STEPS_NEAR as f64;
+        self.descend(input.to_vec(), STEPS_NEAR, step_size, AttackLoss::Margin, &|| false).witness
+    }
+
+    /// Signed gradient steps from a point. Every iterate is run by the concrete solver; the first one that
+    /// comes out wrong is the witness. A solver failure is no witness.
+    fn descend(
+        &self,
+        mut point: Vec<f64>,
+        steps: usize,
+        step_size: f64,
+        loss: AttackLoss,
+        stop: &dyn Fn() -> bool,
+    ) -> AttackOutcome {
+        let mut best = f64::INFINITY;
+        settle(&mut point, &self.images, self.precision);
+        for step in 0..=steps {
+            if stop() {
+                break;
+            }
+            let Ok(run) = Inference::run(self.network, &point, self.precision) else { break };
+            best = best.min(margin(&run.output, self.label).0);
+            // Where the ball is narrower than the program's format, no point of it may be left.
+            if run.prediction() != self.label && self.images.contains(&point) {
+                return AttackOutcome { witness: Some(point), margin: best };
+            }
+            if step == steps {
+                break;
+            }
+            let gradient = run.pull_back(&cotangent(&run.output, self.label, loss));
+            for (x, g) in point.iter_mut().zip(&gradient) {
+                if *g != 0.0 {
+                    *x += step_size * g.signum();
+                }
+            }
+            settle(&mut point, &self.images, self.precision);
+        }
+        AttackOutcome { witness: None, margin: best }
     }
 }
 
 impl Attack {
-    /// Looks for a misclassified image within `eps` of `image`.
-    ///
-    /// Every iterate is run by the concrete solver, alone; the first one that comes out wrong is the
-    /// witness. A solver failure is no witness. `stop` is asked before every step.
-    pub fn run(
-        &self,
-        network: &Network,
-        image: &[f64],
-        label: usize,
-        eps: f64,
-        pixels: Interval,
-        precision: Precision,
-        stop: &dyn Fn() -> bool,
-    ) -> AttackOutcome {
-        let ball = inner_ball(image, eps, pixels);
+    /// Looks for a misclassified image in a ball. `stop` is asked before every step.
+    pub fn run(&self, ball: &Ball<'_>, stop: &dyn Fn() -> bool) -> AttackOutcome {
         let mut best = f64::INFINITY;
         let mut random = fastrand::Rng::with_seed(self.seed ^ 0x9E37_79B9_7F4A_7C15);
         for _ in 0..self.restarts.max(1) {
-            let mut point: Vec<f64> = (0..image.len())
-                .map(|i| ball.lower[i] + random.f64() * (ball.upper[i] - ball.lower[i]))
-                .collect();
-            settle(&mut point, &ball, precision);
-            for step in 0..=self.steps {
-                if stop() {
-                    return AttackOutcome { witness: None, margin: best };
-                }
-                let Ok(run) = Inference::run(network, &point, precision) else { break };
-                best = best.min(margin(&run.output, label).0);
-                // Where the ball is narrower than the program's format, no point of it may be left.
-                if run.prediction() != label && ball.contains(&point) {
-                    return AttackOutcome { witness: Some(point), margin: best };
-                }
-                if step == self.steps {
-                    break;
-                }
-                let gradient = run.pull_back(&cotangent(&run.output, label, self.loss));
-                for (x, g) in point.iter_mut().zip(&gradient) {
-                    if *g != 0.0 {
-                        *x += self.step_size * g.signum();
-                    }
-                }
-                settle(&mut point, &ball, precision);
+            let BoxVec { lower, upper } = &ball.images;
+            let point = lower.iter().zip(upper).map(|(l, u)| l + random.f64() * (u - l)).collect();
+            let found = ball.descend(point, self.steps, self.step_size, self.loss, stop);
+            best = best.min(found.margin);
+            if found.witness.is_some() || stop() {
+                return AttackOutcome { margin: best, ..found };
             }
         }
         AttackOutcome { witness: None, margin: best }

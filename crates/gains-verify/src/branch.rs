@@ -16,9 +16,11 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use gains_core::arithmetic::down;
-use gains_core::{Arithmetic, Block, BoxVec, LowerSlope, RowBlock, Rows, Shape, Window};
+use gains_core::{Arithmetic, Block, BoxVec, LowerSlope, Precision, RowBlock, Rows, Shape, Window};
+use gains_ode::Inference;
 
 use crate::analysis::{Analysis, Grouped, Method, Prepared, Variant};
 use crate::backward::{GraphPull, Ledger, RowForm, SlopeTable};
@@ -26,7 +28,7 @@ use crate::box_step::{Assumption, Side, StepForm};
 use crate::front::{Constraint, Dual, Front, Problem, Solved, Split};
 use crate::half_space::{Domain, HalfSpace};
 use crate::limits::{Clock, Reason};
-use crate::looseness::{Journey, NeuronLoss, StepLosses};
+use crate::looseness::{Journey, Looseness, NeuronLoss, StepLosses};
 use crate::property::Property;
 
 /// How rows may pass the network behind the front; each row settles on the best for the whole region.
@@ -110,6 +112,8 @@ struct Target {
     behind: Vec<Vec<f32>>,
     /// The neurons of the dynamics that cost most.
     inner: Vec<Inner>,
+    /// What the steps of the first ODE block cost: time, size, cost.
+    steps: Arc<[(f64, f64, f64)]>,
 }
 
 /// A part of the region.
@@ -206,25 +210,45 @@ pub struct Branched {
     pub parts: usize,
     /// Why it stopped before everything was closed.
     pub stopped: Option<Reason>,
+    /// Time spent on the whole region before it was split, where that is told apart.
+    pub root: Option<Duration>,
+    /// Where the lowest bound loses.
+    pub looseness: Option<Looseness>,
+}
+
+impl Branched {
+    /// Nothing but what was known before.
+    pub(crate) fn new(known: &[f64]) -> Self {
+        let margin = known.iter().copied().fold(f64::INFINITY, f64::min);
+        Self { margin, witness: None, parts: 0, stopped: None, root: None, looseness: None }
+    }
 }
 
 /// Looks at an input and returns a counterexample if it is one, or is next to one.
 pub(crate) type Judge<'a> = &'a (dyn Fn(&[f64]) -> Option<Vec<f64>> + Sync);
 
+/// What is to be proved, and by which means.
+#[derive(Clone, Copy)]
+pub(crate) struct Task<'a> {
+    pub prepared: &'a Prepared,
+    pub property: &'a Property,
+    pub arithmetic: Arithmetic,
+    pub clock: Clock<'a>,
+    pub judge: Judge<'a>,
+    /// Threads to use.
+    pub workers: usize,
+}
+
 /// Splits a region.
-pub(crate) struct Brancher<'a> {
-    prepared: &'a Prepared,
+pub(crate) struct Brancher<'a, 't> {
+    task: &'t Task<'a>,
     front: Front<'a>,
     /// The first block behind the front.
     first: usize,
-    property: &'a Property,
-    arithmetic: Arithmetic,
-    clock: Clock<'a>,
     domain: Domain,
     /// For the last layer: neurons that may matter, and rows below them and below their negatives.
     neurons: Vec<usize>,
     rows: Rows,
-    judge: Judge<'a>,
 }
 
 /// How much of what was expected splitting a neuron has brought so far.
@@ -262,33 +286,33 @@ impl Draft<'_> {
     }
 }
 
-impl<'a> Brancher<'a> {
+/// A part that was split: its halves, what was learnt about neurons, and how many parts that took.
+struct Expansion {
+    children: Vec<Part>,
+    learnt: Vec<(Place, f64)>,
+    parts: usize,
+}
+
+impl<'a, 't> Brancher<'a, 't> {
     /// Prepares to split the region of an analysis; `None` if the network has nothing in front of its first
     /// ODE block that could be split.
-    pub fn new(
-        prepared: &'a Prepared,
-        analysis: &Analysis<'a>,
-        property: &'a Property,
-        arithmetic: Arithmetic,
-        clock: Clock<'a>,
-        judge: Judge<'a>,
-    ) -> Option<Self> {
-        let front = Front::new(analysis, arithmetic)?;
-        let first = prepared.network.blocks.iter().position(|b| matches!(b, Block::Ode(_)))?;
+    pub fn new(task: &'t Task<'a>, analysis: &Analysis<'a>) -> Option<Self> {
+        let front = Front::new(analysis, task.arithmetic)?;
+        let first = task.prepared.network.blocks.iter().position(|b| matches!(b, Block::Ode(_)))?;
         let domain = Domain::new(&front.input);
         let last = front.layers.len() - 1;
         let bounds: Vec<Arc<BoxVec>> = front.layers.iter().map(|l| l.before.clone()).collect();
-        let image = front.layers[last].activation.image_box(&bounds[last], arithmetic);
+        let image = front.layers[last].activation.image_box(&bounds[last], task.arithmetic);
         let neurons: Vec<usize> = (0..image.len()).filter(|&i| image.lower[i] < image.upper[i]).collect();
         let rows = neuron_rows(&front, last, &neurons, &bounds);
-        Some(Self { prepared, front, first, property, arithmetic, clock, domain, neurons, rows, judge })
+        Some(Self { task, front, first, domain, neurons, rows })
     }
 
     /// Splits until everything is proven, a counterexample turns up or the budget is spent. `known` are bounds
     /// that are proven already.
     pub fn run(&self, known: &[f64]) -> Branched {
-        let margin = known.iter().copied().fold(f64::INFINITY, f64::min);
-        let mut outcome = Branched { margin, witness: None, parts: 0, stopped: None };
+        let started = Instant::now();
+        let mut outcome = Branched::new(known);
         let mut open: BinaryHeap<Part> = BinaryHeap::new();
         let mut experience: HashMap<Place, Experience> = HashMap::new();
         let mut proven = f64::INFINITY;
@@ -303,40 +327,96 @@ impl<'a> Brancher<'a> {
             }
         }
         outcome.parts = 1;
+        outcome.root = Some(started.elapsed());
         let mut bytes = 0;
-        while outcome.witness.is_none()
-            && let Some(part) = open.pop()
-        {
-            if part.targets.is_empty() {
-                proven = proven.min(part.bound());
-                continue;
-            }
-            bytes -= part.bytes().min(bytes);
-            let children = self
-                .clock
-                .check(bytes)
-                .and_then(|()| self.expand(&part, &mut experience, &mut outcome.parts));
-            let children = match children {
-                Ok(children) => children,
-                Err(reason) => {
-                    outcome.stopped = Some(reason);
-                    open.push(part);
-                    break;
+        while outcome.witness.is_none() && outcome.stopped.is_none() {
+            let mut batch: Vec<Part> = Vec::new();
+            while batch.len() < self.task.workers
+                && let Some(part) = open.pop()
+            {
+                if part.targets.is_empty() {
+                    proven = proven.min(part.bound());
+                } else {
+                    bytes -= part.bytes().min(bytes);
+                    batch.push(part);
                 }
+            }
+            if batch.is_empty() {
+                break;
+            }
+            let expansions = match self.task.clock.check(bytes) {
+                Ok(()) => self.expand_all(&batch, &experience),
+                Err(reason) => batch.iter().map(|_| Err(reason.clone())).collect(),
             };
-            for child in children {
-                outcome.witness = outcome.witness.or_else(|| self.counterexample(&child));
-                bytes += child.bytes();
-                open.push(child);
+            for (part, expansion) in batch.into_iter().zip(expansions) {
+                match expansion {
+                    Ok(Expansion { children, learnt, parts }) => {
+                        outcome.parts += parts;
+                        for (place, share) in learnt {
+                            let seen = experience.entry(place).or_default();
+                            seen.share += share;
+                            seen.count += 1.0;
+                        }
+                        for child in children {
+                            outcome.witness = outcome.witness.or_else(|| self.counterexample(&child));
+                            bytes += child.bytes();
+                            open.push(child);
+                        }
+                    }
+                    Err(reason) => {
+                        outcome.stopped = Some(reason);
+                        open.push(part);
+                    }
+                }
             }
         }
         let lowest = open.iter().map(Part::bound).fold(proven, f64::min);
         outcome.margin = outcome.margin.max(lowest);
+        if outcome.stopped.is_some() {
+            outcome.looseness = open.peek().and_then(|part| self.looseness(part, outcome.margin));
+        }
         outcome
     }
 
+    /// Expands several parts, each on its own thread.
+    fn expand_all(
+        &self,
+        batch: &[Part],
+        experience: &HashMap<Place, Experience>,
+    ) -> Vec<Result<Expansion, Reason>> {
+        if let [only] = batch {
+            return vec![self.expand(only, experience)];
+        }
+        std::thread::scope(|scope| {
+            let spawn = |part| scope.spawn(move || self.expand(part, experience));
+            let workers: Vec<_> = batch.iter().map(spawn).collect();
+            let done = workers.into_iter().map(|w| w.join().unwrap_or_else(|e| std::panic::resume_unwind(e)));
+            done.collect()
+        })
+    }
+
     fn counterexample(&self, part: &Part) -> Option<Vec<f64>> {
-        part.targets.iter().find_map(|target| (self.judge)(&target.minimiser))
+        part.targets.iter().find_map(|target| (self.task.judge)(&target.minimiser))
+    }
+
+    /// Where the worst row of a part loses.
+    fn looseness(&self, part: &Part, margin: f64) -> Option<Looseness> {
+        let worst = part.worst()?;
+        let front: Vec<f64> = worst.losses.iter().map(|layer| layer.iter().sum()).collect();
+        let mut steps: Vec<(f64, f64)> = Vec::new();
+        for &(time, _, cost) in worst.steps.iter() {
+            match steps.iter_mut().find(|(t, _)| *t == time) {
+                Some((_, sum)) => *sum += cost,
+                None => steps.push((time, cost)),
+            }
+        }
+        let run = Inference::run(&self.task.prepared.network, &worst.minimiser, Precision::Float64).ok()?;
+        let row = &self.task.property.rows[worst.property];
+        let truth: f64 = row.iter().zip(&run.output).map(|(a, b)| a * b).sum();
+        let mut looseness = Looseness { front, steps, rest: 0.0 };
+        let found = looseness.front.iter().sum::<f64>() + looseness.in_steps();
+        looseness.rest = (truth - margin - found).max(0.0);
+        Some(looseness)
     }
 
     /// The whole region as the first part.
@@ -365,6 +445,7 @@ impl<'a> Brancher<'a> {
                 losses: Vec::new(),
                 behind: Vec::new(),
                 inner: Vec::new(),
+                steps: Arc::new([]),
             });
             trials.push(all);
         }
@@ -376,31 +457,25 @@ impl<'a> Brancher<'a> {
 
     /// The halves of a part for the best split. Neurons that were never split are tried, a few at a time; what
     /// that brings is remembered.
-    fn expand(
-        &self,
-        part: &Part,
-        experience: &mut HashMap<Place, Experience>,
-        parts: &mut usize,
-    ) -> Result<Vec<Part>, Reason> {
+    fn expand(&self, part: &Part, experience: &HashMap<Place, Experience>) -> Result<Expansion, Reason> {
         let mut best: Option<(f64, Vec<Part>)> = None;
+        let (mut learnt, mut parts) = (Vec::new(), 0);
         for choice in self.ranked(part, experience).into_iter().take(MOST_TRIED) {
-            let known = experience.contains_key(&choice.place);
             let children = self.children(part, &choice)?;
-            *parts += children.len();
+            parts += children.len();
             let gains: Vec<f64> = children.iter().map(|c| c.bound().min(0.0) - part.bound()).collect();
             let least = gains.iter().copied().fold(f64::INFINITY, f64::min);
-            let seen = experience.entry(choice.place).or_default();
-            seen.share += (least / choice.loss).clamp(0.0, 1.0);
-            seen.count += 1.0;
+            learnt.push((choice.place, (least / choice.loss).clamp(0.0, 1.0)));
             let worth = least + 0.1 * gains.iter().sum::<f64>();
             if best.as_ref().is_none_or(|(known, _)| worth > *known) {
                 best = Some((worth, children));
             }
-            if known {
+            if experience.contains_key(&choice.place) {
                 break;
             }
         }
-        best.map(|(_, children)| children).ok_or(Reason::Loose { margin: part.bound() })
+        let (_, children) = best.ok_or(Reason::Loose { margin: part.bound() })?;
+        Ok(Expansion { children, learnt, parts })
     }
 
     /// Both halves of a part.
@@ -444,7 +519,7 @@ impl<'a> Brancher<'a> {
 
     /// One half of a part, with the box behind the front and everything after it worked out anew.
     fn draft(&self, parent: &Part, choice: &Choice, side: Side) -> Result<Draft<'a>, Reason> {
-        self.clock.check(0)?;
+        self.task.clock.check(0)?;
         let last = self.front.layers.len() - 1;
         let mut part = Part {
             bounds: parent.bounds.clone(),
@@ -602,7 +677,9 @@ impl<'a> Brancher<'a> {
         }
         for ((d, t), trial) in &current {
             let Draft { part, analysis: Some(analysis), .. } = &mut drafts[*d] else { continue };
-            part.targets[*t].inner = self.inner(analysis, trial, &part.targets[*t]);
+            let (inner, steps) = self.inner(analysis, trial, &part.targets[*t]);
+            part.targets[*t].inner = inner;
+            part.targets[*t].steps = steps.into();
         }
         let mut parts: Vec<Part> = drafts.into_iter().map(|draft| draft.part).collect();
         for part in &mut parts {
@@ -628,7 +705,7 @@ impl<'a> Brancher<'a> {
             Problem { row: row.clone(), bounds, constraints, dual }
         };
         let problems: Vec<Problem<'_>> = keys.iter().zip(rows).map(problem).collect();
-        let mut solved = self.front.optimise(&problems, rounds, &self.clock)?;
+        let mut solved = self.front.optimise(&problems, rounds, &self.task.clock)?;
         for (&(d, _, _), solved) in keys.iter().zip(&mut solved) {
             if solved.bound <= 0.0 {
                 let cuts: Vec<&HalfSpace> = drafts[d].part.cuts.iter().map(Arc::as_ref).collect();
@@ -641,10 +718,10 @@ impl<'a> Brancher<'a> {
     }
 
     /// What the steps of the first ODE block cost a target's row where it is smallest.
-    fn step_losses(&self, pull: &GraphPull<'_>, trial: &Trial, target: &Target) -> Option<StepLosses> {
+    fn step_losses(&self, pull: &GraphPull<'_>, trial: &Trial, target: &Target) -> StepLosses {
         let form = target.variant.ode.form;
         let journey = Journey { ode: pull.ode, graph: pull.graph, ledger: &trial.ledger, form };
-        Some(journey.follow(&target.output))
+        journey.follow(&target.output)
     }
 
     /// Slopes inside the first ODE block that should serve a row better.
@@ -656,7 +733,7 @@ impl<'a> Brancher<'a> {
         rate: f64,
     ) -> Option<SlopeTable> {
         let pull = analysis.first_ode()?;
-        let losses = self.step_losses(&pull, trial, target)?.by_neuron;
+        let losses = self.step_losses(&pull, trial, target).by_neuron;
         let largest = losses.values().map(|n| n.slope_gain.abs()).fold(0.0, f64::max);
         if !(largest > 0.0) {
             return None;
@@ -674,10 +751,16 @@ impl<'a> Brancher<'a> {
         Some(table)
     }
 
-    /// The neurons of the dynamics that cost a row most at an input, among those that can be split.
-    fn inner(&self, analysis: &Analysis<'a>, trial: &Trial, target: &Target) -> Vec<Inner> {
-        let Some(pull) = analysis.first_ode() else { return Vec::new() };
-        let Some(losses) = self.step_losses(&pull, trial, target) else { return Vec::new() };
+    /// The neurons of the dynamics that cost a target's row most, among those that can be split, and what the
+    /// steps cost it.
+    fn inner(
+        &self,
+        analysis: &Analysis<'a>,
+        trial: &Trial,
+        target: &Target,
+    ) -> (Vec<Inner>, Vec<(f64, f64, f64)>) {
+        let Some(pull) = analysis.first_ode() else { return Default::default() };
+        let losses = self.step_losses(&pull, trial, target);
         let mut found: Vec<((usize, usize), f64, f64)> = losses
             .by_neuron
             .iter()
@@ -695,13 +778,13 @@ impl<'a> Brancher<'a> {
             let weight = losses.by_neuron.get(&(layer, neuron)).map_or((0.0, 0.0), |n| n.weight);
             Some(Inner { layer, neuron, loss, at, weight, below: [row(1.0)?, row(-1.0)?] })
         });
-        inner.collect()
+        (inner.collect(), losses.by_step)
     }
 
     /// Analyses everything behind the front from a box.
     fn analyse(&self, start: BoxVec, assumed: &[Assumption]) -> Result<Analysis<'a>, Reason> {
         let (method, form) = (Method::Tight, StepForm::Difference);
-        let (prepared, arithmetic, clock) = (self.prepared, self.arithmetic, self.clock);
+        let Task { prepared, arithmetic, clock, .. } = *self.task;
         Analysis::from_block(prepared, self.first, start, assumed, method, form, arithmetic, clock)
     }
 
@@ -713,8 +796,8 @@ impl<'a> Brancher<'a> {
         variant: &Variant,
         table: Option<&Arc<SlopeTable>>,
     ) -> Result<Trial, Reason> {
-        let window = Window::full(Shape::flat(self.property.outputs));
-        let grouped = Grouped::new(Rows::new(window, self.property.rows[property].clone()), 1);
+        let window = Window::full(Shape::flat(self.task.property.outputs));
+        let grouped = Grouped::new(Rows::new(window, self.task.property.rows[property].clone()), 1);
         let (mut bound, mut ledger) = (f64::NEG_INFINITY, Ledger::default());
         let visit = |grouped: &Grouped, domain: &BoxVec| {
             bound = grouped.rows.lower_bounds(domain).into_iter().fold(bound, f64::max);

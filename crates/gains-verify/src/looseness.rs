@@ -14,6 +14,38 @@ use gains_ode::{Action, Graph, Tableau};
 use crate::backward::{Entry, Ledger, RowForm};
 use crate::box_step::{Reach, StepTrace};
 
+/// Where a bound that was not enough loses.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Looseness {
+    /// In the layers in front of the first ODE block, by activation.
+    pub front: Vec<f64>,
+    /// In the steps of the first ODE block: time and cost, by time.
+    pub steps: Vec<(f64, f64)>,
+    /// What is left of the distance to the true value at the input where the bound is attained: merged
+    /// trajectories, everything behind the first ODE block, and the difference between its relaxed and its true
+    /// trajectory.
+    pub rest: f64,
+}
+
+impl Looseness {
+    /// All steps together.
+    pub fn in_steps(&self) -> f64 {
+        self.steps.iter().map(|(_, cost)| cost).sum()
+    }
+}
+
+impl std::fmt::Display for Looseness {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let front: Vec<String> = self.front.iter().map(|cost| format!("{cost:.3}")).collect();
+        write!(f, "encoder {:.3} (by layer {})", self.front.iter().sum::<f64>(), front.join(", "))?;
+        write!(f, ", steps {:.3}", self.in_steps())?;
+        if let Some((time, cost)) = self.steps.iter().max_by(|a, b| a.1.total_cmp(&b.1)) {
+            write!(f, " (most at time {time:.3}: {cost:.3})")?;
+        }
+        write!(f, ", rest {:.3}", self.rest)
+    }
+}
+
 /// What one neuron of the dynamics means to a row.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NeuronLoss {

@@ -1,14 +1,17 @@
 //! From a network, an image and a radius to a verdict.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gains_core::{Arithmetic, Interval, Network, Precision};
 use gains_ode::Inference;
 
 use crate::analysis::{Analysis, Bounds, Method, Prepared, image_region};
-use crate::attack::{Attack, AttackOutcome};
+use crate::attack::{Attack, AttackLoss, AttackOutcome, Ball};
+use crate::bisect;
 use crate::box_step::StepForm;
+use crate::branch::{Brancher, Task};
 use crate::limits::{Budget, Clock, Reason};
+use crate::looseness::Looseness;
 use crate::property::Property;
 
 /// What is known about one sample at one radius.
@@ -39,34 +42,78 @@ impl Verdict {
     }
 }
 
+/// One thing to try on a sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Stage {
+    /// Look for a counterexample.
+    Attack(Attack),
+    /// Bound the margins with one method.
+    Bound(Method),
+    /// The same, only if no stage before could bound them at all.
+    Rescue(Method),
+    /// Slopes improved by gradient, then case distinctions, starting from what [`Method::Tight`] proves.
+    Branch,
+}
+
+impl Stage {
+    /// A stage for each of the methods.
+    pub fn bounds(methods: &[Method]) -> Vec<Self> {
+        methods.iter().map(|&method| Self::Bound(method)).collect()
+    }
+}
+
 /// How to verify.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Methods to try, cheapest first; the first that verifies wins.
-    pub methods: Vec<Method>,
-    /// How solver steps are bounded.
+    /// What to try, in order; the first that decides wins.
+    pub stages: Vec<Stage>,
+    /// How solver steps are bounded, where the method leaves a choice.
     pub step_form: StepForm,
     /// Whose arithmetic the verdict is about.
     pub arithmetic: Arithmetic,
-    /// Attack to run on what is not verified.
-    pub attack: Option<Attack>,
-    /// Whether the attack comes before the last (most expensive) method rather than after it.
-    pub attack_early: bool,
     /// Values a pixel can take.
     pub pixels: Interval,
+    /// Threads one sample may use.
+    pub workers: usize,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            methods: vec![Method::Gains],
+            stages: vec![Stage::Bound(Method::Gains)],
             step_form: StepForm::Independent,
             arithmetic: Arithmetic::Real,
-            attack: None,
-            attack_early: false,
             pixels: Interval::new(0.0, 1.0),
+            workers: 1,
         }
     }
+}
+
+impl Settings {
+    /// The cascade: a short attack, so that no time goes into proving falsehoods, then ever more expensive
+    /// bounds, each on what is left. `attack` comes before the expensive part. Affine forms take over where
+    /// boxes cannot enclose the trajectories.
+    pub fn cascade(eps: f64, attack: Option<Attack>) -> Self {
+        let short =
+            Attack { steps: 20, step_size: eps / 6.0, restarts: 1, loss: AttackLoss::Margin, seed: 0 };
+        let mut stages = vec![
+            Stage::Attack(Attack { seed: attack.map_or(0, |a| a.seed), ..short }),
+            Stage::Bound(Method::Box),
+            Stage::Bound(Method::Tight),
+        ];
+        stages.extend(attack.map(Stage::Attack));
+        stages.extend([Stage::Branch, Stage::Rescue(Method::Symbolic)]);
+        Self { stages, step_form: StepForm::Difference, ..Self::default() }
+    }
+}
+
+/// What one stage did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StageReport {
+    /// Its name: `attack`, the name of a method, `slopes` or `branch`.
+    pub name: String,
+    /// Time it took.
+    pub elapsed: Duration,
 }
 
 /// The outcome for one sample at one radius.
@@ -80,8 +127,10 @@ pub struct Report {
     pub margin: Option<f64>,
     /// Smallest logit difference an attack saw.
     pub attacked_margin: Option<f64>,
-    /// The last method that ran.
-    pub method: Option<Method>,
+    /// What was tried, in order; if the sample was decided, the last did it.
+    pub stages: Vec<StageReport>,
+    /// Where the best bound loses, if it was not enough and that was looked into.
+    pub looseness: Option<Looseness>,
     /// Size of the trajectory graph of the last method that finished: vertices and edges.
     pub graph: Option<(usize, usize)>,
     /// Time for the verdict.
@@ -121,32 +170,6 @@ impl Verifier {
         Ok((bounds, analysis))
     }
 
-    /// EXPERIMENT
-    pub fn branch(
-        &self,
-        image: &[f64],
-        label: usize,
-        eps: f64,
-        settings: &Settings,
-        clock: Clock<'_>,
-    ) -> Result<(f64, crate::branch::Branched), Reason> {
-        let (bounds, analysis) = self.bounds(image, label, eps, Method::Tight, settings, clock)?;
-        let judge =
-            crate::attack::Judge::new(self.network(), image, label, eps, settings.pixels, Precision::Float64);
-        let property = Property::classification(self.network().outputs(), label);
-        let j = |x: &[f64]| judge.misclassified(x).0;
-        let b = crate::branch::Brancher::new(
-            &self.prepared,
-            &analysis,
-            &property,
-            settings.arithmetic,
-            clock,
-            &j,
-        )
-        .unwrap();
-        Ok((bounds.margin(), b.run(&bounds.lower)))
-    }
-
     /// Decides one sample at one radius. Never panics on odd numbers, never runs past its budget by more
     /// than one solver step, and says why when it does not know.
     pub fn certify(
@@ -167,7 +190,8 @@ impl Verifier {
             verdict: Verdict::Misclassified,
             margin: None,
             attacked_margin: None,
-            method: None,
+            stages: Vec::new(),
+            looseness: None,
             graph: None,
             elapsed: Duration::ZERO,
         };
@@ -196,43 +220,87 @@ impl Verifier {
         clock: Clock<'_>,
         report: &mut Report,
     ) -> Verdict {
+        let property = Property::classification(self.network().outputs(), label);
+        let ball = Ball::new(self.network(), image, label, eps, settings.pixels, precision);
         let mut unknown = Reason::Interrupted;
-        let mut attacked = false;
-        let mut attack = |report: &mut Report| -> Option<Verdict> {
-            let attack = settings.attack.filter(|_| !attacked)?;
-            attacked = true;
-            let stop = || clock.check(0).is_err();
-            let AttackOutcome { witness, margin } =
-                attack.run(self.network(), image, label, eps, settings.pixels, precision, &stop);
-            report.attacked_margin = Some(margin);
-            witness.map(|witness| Verdict::Falsified { witness })
-        };
-        for (index, &method) in settings.methods.iter().enumerate() {
-            if settings.attack_early
-                && index + 1 == settings.methods.len()
-                && let Some(verdict) = attack(report)
-            {
-                return verdict;
-            }
-            report.method = Some(method);
-            match self.bounds(image, label, eps, method, settings, clock) {
-                Ok((bounds, analysis)) => {
-                    let margin = bounds.margin();
-                    report.margin = Some(report.margin.map_or(margin, |best: f64| best.max(margin)));
-                    report.graph = Some(analysis.graph_size());
-                    if margin > 0.0 {
+        let mut tight: Option<(Bounds, Analysis<'_>)> = None;
+        for stage in &settings.stages {
+            let started = Instant::now();
+            let mut note = |name: String| {
+                report.stages.push(StageReport { name, elapsed: started.elapsed() });
+            };
+            match stage {
+                Stage::Attack(attack) => {
+                    let AttackOutcome { witness, margin } = attack.run(&ball, &|| clock.check(0).is_err());
+                    note("attack".into());
+                    report.attacked_margin = Some(report.attacked_margin.map_or(margin, |m| m.min(margin)));
+                    if let Some(witness) = witness {
+                        return Verdict::Falsified { witness };
+                    }
+                }
+                Stage::Rescue(_) if report.margin.is_some() => {}
+                Stage::Bound(method) | Stage::Rescue(method) => {
+                    let outcome = self.bounds(image, label, eps, *method, settings, clock);
+                    note(method.to_string());
+                    match outcome {
+                        Ok((bounds, analysis)) => {
+                            report.proved(bounds.margin());
+                            report.graph = Some(analysis.graph_size());
+                            if bounds.margin() > 0.0 {
+                                return Verdict::Verified;
+                            }
+                            unknown = Reason::Loose { margin: report.margin.unwrap_or(f64::NEG_INFINITY) };
+                            if *method == Method::Tight {
+                                tight = Some((bounds, analysis));
+                            }
+                        }
+                        Err(reason) => unknown = reason,
+                    }
+                }
+                Stage::Branch => {
+                    let Some((bounds, analysis)) = tight.take() else { continue };
+                    let judge = |input: &[f64]| ball.near(input);
+                    let region = analysis.input().clone();
+                    let task = Task {
+                        prepared: &self.prepared,
+                        property: &property,
+                        arithmetic: settings.arithmetic,
+                        clock,
+                        judge: &judge,
+                        workers: settings.workers.max(1),
+                    };
+                    let found = match Brancher::new(&task, &analysis) {
+                        Some(brancher) => brancher.run(&bounds.lower),
+                        None => bisect::run(&task, region, &bounds.lower),
+                    };
+                    note("branch".into());
+                    if let (Some(slopes), Some(last)) = (found.root, report.stages.last_mut()) {
+                        let first = StageReport { name: "slopes".into(), elapsed: slopes };
+                        last.elapsed = last.elapsed.saturating_sub(slopes);
+                        report.stages.insert(report.stages.len() - 1, first);
+                        if found.parts <= 1 {
+                            report.stages.pop();
+                        }
+                    }
+                    report.proved(found.margin);
+                    report.looseness = found.looseness;
+                    if let Some(witness) = found.witness {
+                        return Verdict::Falsified { witness };
+                    }
+                    if found.margin > 0.0 {
                         return Verdict::Verified;
                     }
-                    unknown = Reason::Loose { margin };
+                    unknown = found.stopped.unwrap_or(Reason::Loose { margin: found.margin });
                 }
-                Err(reason) => unknown = reason,
             }
         }
-        let falsified = attack(report);
-        // An attack that was cut short has not decided anything.
-        if clock.interrupted() {
-            unknown = Reason::Interrupted;
-        }
-        falsified.unwrap_or(Verdict::Unknown(unknown))
+        // What was cut short has not decided anything.
+        Verdict::Unknown(if clock.interrupted() { Reason::Interrupted } else { unknown })
+    }
+}
+
+impl Report {
+    fn proved(&mut self, margin: f64) {
+        self.margin = Some(self.margin.map_or(margin, |best| best.max(margin)));
     }
 }

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gains_core::{Arithmetic, Precision};
 use gains_data::{Dataset, Split};
-use gains_verify::{AttackLoss, Method, StepForm};
+use gains_verify::verifier::Settings;
+use gains_verify::{Attack, AttackLoss, Method, Stage, StepForm};
 
 use crate::samples::Selection;
 
@@ -79,7 +80,8 @@ Examples:
 
 Each line of the output file is one sample at one eps: index, label, prediction, eps, verdict
 (verified, falsified, unknown, misclassified), reason, margin (smallest certified lower bound of a
-logit difference), vertices, edges, seconds, method, arithmetic, model, version.";
+logit difference), vertices, edges, seconds, stages (what was tried and for how long, the last one
+decided), looseness (where the bound of an unknown loses), method, arithmetic, model, version.";
 
 /// Which images.
 #[derive(Args, Clone)]
@@ -114,8 +116,8 @@ pub struct TargetArgs {
 /// How to bound.
 #[derive(Args, Clone)]
 pub struct BoundArgs {
-    /// How to bound: intervals, linear bounds, or the best of both
-    #[arg(long, value_enum, default_value_t = MethodArg::Gains)]
+    /// How to bound
+    #[arg(long, value_enum, default_value_t = MethodArg::Auto)]
     pub method: MethodArg,
     /// How solver steps are bounded: stages on their own, or each as the one before plus a difference
     #[arg(long, value_enum, default_value_t = StepFormArg::Independent)]
@@ -126,22 +128,51 @@ pub struct BoundArgs {
 }
 
 impl BoundArgs {
-    /// The method.
+    /// The method that bounds; of the cascade, the one that makes its graphs.
     pub fn method(&self) -> Method {
-        self.method.into()
+        match self.method {
+            MethodArg::Auto => Method::Tight,
+            MethodArg::Box => Method::Box,
+            MethodArg::Linear => Method::Linear,
+            MethodArg::Gains => Method::Gains,
+            MethodArg::Tight => Method::Tight,
+            MethodArg::Symbolic => Method::Symbolic,
+        }
     }
 
-    /// The step form; `tight` has only one.
+    /// The step form; most methods beyond the paper have only one.
     pub fn step_form(&self) -> StepForm {
-        if self.method() == Method::Tight { StepForm::Difference } else { self.step_form.into() }
+        match self.method() {
+            Method::Tight | Method::Symbolic => StepForm::Difference,
+            Method::Box | Method::Linear | Method::Gains => self.step_form.into(),
+        }
     }
 
     /// The method as results name it: with its step form where that is neither the paper's nor implied.
     pub fn name(&self) -> String {
-        match (self.method(), self.step_form()) {
-            (Method::Tight, _) | (_, StepForm::Independent) => self.method().to_string(),
-            (method, StepForm::Difference) => format!("{method}-difference"),
+        match (self.method, self.step_form()) {
+            (MethodArg::Auto, _) => "auto".into(),
+            (MethodArg::Tight | MethodArg::Symbolic, _) | (_, StepForm::Independent) => {
+                self.method().to_string()
+            }
+            (_, StepForm::Difference) => format!("{}-difference", self.method()),
         }
+    }
+
+    /// What to try on a sample at one radius, with an attack before or after the bounds.
+    pub fn settings(&self, eps: f64, attack: Option<Attack>, attack_first: bool) -> Settings {
+        let arithmetic = self.arithmetic.into();
+        if self.method == MethodArg::Auto {
+            return Settings { arithmetic, ..Settings::cascade(eps, attack) };
+        }
+        let method = Stage::Bound(self.method());
+        let attack = attack.map(Stage::Attack);
+        let stages = match (attack_first, self.method()) {
+            (true, Method::Box) => attack.into_iter().chain([method]).collect(),
+            (true, _) => [Stage::Bound(Method::Box)].into_iter().chain(attack).chain([method]).collect(),
+            (false, _) => [method].into_iter().chain(attack).collect(),
+        };
+        Settings { stages, step_form: self.step_form(), arithmetic, ..Settings::default() }
     }
 }
 
@@ -192,7 +223,8 @@ pub struct CertifyArgs {
     pub target: TargetArgs,
     #[command(flatten)]
     pub bounds: BoundArgs,
-    /// Gradient steps of the attack on samples that could not be verified; 0 for no attack
+    /// Gradient steps of the attack on samples that are not verified at once; 0 for none (`auto` still has its
+    /// short one)
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub attack_steps: usize,
     #[command(flatten)]
@@ -427,6 +459,9 @@ pub struct CompletionArgs {
 /// `--method`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum MethodArg {
+    /// Attack first, then ever more expensive bounds, each on what is left: the methods below, slopes improved
+    /// by gradient, case distinctions
+    Auto,
     /// Intervals only: fastest, loosest
     Box,
     /// Linear bounds with one slope
@@ -437,18 +472,6 @@ pub enum MethodArg {
     Tight,
     /// Affine forms over the pixels, pushed forward: for networks not trained to be certified, small radii
     Symbolic,
-}
-
-impl From<MethodArg> for Method {
-    fn from(method: MethodArg) -> Self {
-        match method {
-            MethodArg::Box => Self::Box,
-            MethodArg::Linear => Self::Linear,
-            MethodArg::Gains => Self::Gains,
-            MethodArg::Tight => Self::Tight,
-            MethodArg::Symbolic => Self::Symbolic,
-        }
-    }
 }
 
 /// `--step-form`

@@ -35,7 +35,13 @@ pub struct Record {
     pub edges: Option<usize>,
     /// Time for the verdict.
     pub seconds: f64,
-    /// Method that gave the verdict.
+    /// What was tried, with seconds; if the sample was decided, the last did it.
+    #[serde(default)]
+    pub stages: String,
+    /// Where the bound loses, if it was not enough and that was looked into.
+    #[serde(default)]
+    pub looseness: Option<String>,
+    /// Method the run was asked for.
     pub method: String,
     /// Arithmetic the verdict is about.
     pub arithmetic: String,
@@ -74,6 +80,13 @@ impl Record {
             vertices: report.graph.map(|g| g.0),
             edges: report.graph.map(|g| g.1),
             seconds: report.elapsed.as_secs_f64(),
+            stages: report
+                .stages
+                .iter()
+                .map(|stage| format!("{} {:.3}", stage.name, stage.elapsed.as_secs_f64()))
+                .collect::<Vec<_>>()
+                .join(", "),
+            looseness: report.looseness.as_ref().map(ToString::to_string),
             method: identity.method.clone(),
             arithmetic: identity.arithmetic.to_string(),
             model: identity.model.clone(),
@@ -111,7 +124,7 @@ impl Record {
     }
 }
 
-const CSV_HEADER: &str = "index,label,prediction,eps,verdict,reason,margin,vertices,edges,seconds,method,arithmetic,model,version\n";
+const CSV_HEADER: &str = "index,label,prediction,eps,verdict,reason,margin,vertices,edges,seconds,stages,looseness,method,arithmetic,model,version\n";
 
 enum Sink {
     Nowhere,

@@ -2,6 +2,7 @@
 
 use gains_core::{Arithmetic, BoxVec, Interval, Precision};
 use gains_ode::Inference;
+use gains_verify::Stage;
 use gains_verify::analysis::Prepared;
 use gains_verify::verifier::Settings;
 use gains_verify::{Verdict, Verifier};
@@ -77,7 +78,7 @@ fn huge_regions_are_not_verified_against_the_evidence() {
         let label = Inference::run(verifier.network(), &centre, Precision::Float64).unwrap().prediction();
         for eps in [100.0, 1e6, 1e150, f64::MAX, f64::INFINITY, f64::NAN] {
             let settings = Settings {
-                methods: METHODS.to_vec(),
+                stages: Stage::bounds(&METHODS),
                 pixels: Interval::new(f64::MIN, f64::MAX),
                 ..Settings::default()
             };

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use gains_core::description::{ControllerSpec, LayerSpec, Method as Rule, SolverSpec};
 use gains_core::model_file::Tensors;
 use gains_core::{Interval, Shape};
+use gains_verify::Stage;
 use gains_verify::verifier::Settings;
 use gains_verify::{Budget, Method, Reason, Verdict, Verifier};
 
@@ -24,8 +25,11 @@ fn ode_model(solver: SolverSpec, weight: f64) -> Model {
 }
 
 fn certify(model: &Model, methods: &[Method], budget: Budget<'_>, eps: f64) -> Verdict {
-    let settings =
-        Settings { methods: methods.to_vec(), pixels: Interval::new(-1e300, 1e300), ..Settings::default() };
+    let settings = Settings {
+        stages: Stage::bounds(methods),
+        pixels: Interval::new(-1e300, 1e300),
+        ..Settings::default()
+    };
     Verifier::new(model.network()).certify(&[0.3, 0.6], 0, eps, &settings, budget).verdict
 }
 
@@ -182,8 +186,8 @@ fn an_interrupted_attack_decides_nothing() {
     let mut tensors = Tensors::new();
     let out = linear(&mut tensors, "out", &[&[1.0, 0.0], &[0.0, 1.0]], &[0.0, 0.0], false);
     let verifier = Verifier::new(Model::new(Shape::flat(2), vec![out], tensors, 2).network());
-    let attack = Some(gains_verify::Attack::default());
-    let settings = Settings { methods: vec![Method::Box], attack, ..Settings::default() };
+    let stages = vec![Stage::Bound(Method::Box), Stage::Attack(gains_verify::Attack::default())];
+    let settings = Settings { stages, ..Settings::default() };
     let interrupted = Budget { interrupted: &|| true, ..Budget::default() };
     let verdict = |budget| verifier.certify(&[0.6, 0.3], 0, 0.2, &settings, budget).verdict;
     assert_eq!(verdict(interrupted), Verdict::Unknown(Reason::Interrupted));

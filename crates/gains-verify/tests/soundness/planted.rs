@@ -4,6 +4,7 @@ use gains_core::description::{LayerSpec, Method as Rule};
 use gains_core::model_file::Tensors;
 use gains_core::{Arithmetic, Interval, Precision, Shape};
 use gains_ode::Inference;
+use gains_verify::Stage;
 use gains_verify::verifier::Settings;
 use gains_verify::{Attack, AttackLoss, Budget, Verdict, Verifier};
 
@@ -44,7 +45,7 @@ fn worst(model: &Model, n: usize, arithmetic: Arithmetic) -> f64 {
 
 fn verdict(model: &Model, n: usize, arithmetic: Arithmetic, methods: &[gains_verify::Method]) -> Verdict {
     let settings = Settings {
-        methods: methods.to_vec(),
+        stages: Stage::bounds(methods),
         arithmetic,
         pixels: Interval::new(-10.0, 10.0),
         ..Settings::default()
@@ -100,9 +101,8 @@ fn the_attack_finds_the_corner_and_reports_it_honestly() {
             let verifier = Verifier::new(planted.network());
             let attack = Attack { steps: 40, step_size: 0.02, loss: AttackLoss::Margin, ..Attack::default() };
             let settings = Settings {
-                methods: METHODS.to_vec(),
+                stages: [Stage::bounds(&METHODS), vec![Stage::Attack(attack)]].concat(),
                 arithmetic,
-                attack: Some(attack),
                 pixels: Interval::new(-10.0, 10.0),
                 ..Settings::default()
             };
@@ -130,7 +130,9 @@ fn witnesses_in_float32_stay_inside_a_ball_without_float32_numbers() {
     let attack = Attack { steps: 5, step_size: 1e-9, loss: AttackLoss::Margin, ..Attack::default() };
     let pixels = Interval::new(0.0, 1.0);
     for eps in [1e-10, 1e-12, 5e-324, 0.0] {
-        let outcome = attack.run(&model.network(), &[centre], 0, eps, pixels, Precision::Float32, &|| false);
+        let network = model.network();
+        let ball = gains_verify::Ball::new(&network, &[centre], 0, eps, pixels, Precision::Float32);
+        let outcome = attack.run(&ball, &|| false);
         if let Some(witness) = outcome.witness {
             assert!((witness[0] - centre).abs() <= eps, "{} is {:e} away", witness[0], witness[0] - centre);
         }

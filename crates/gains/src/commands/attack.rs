@@ -7,6 +7,8 @@ use std::path::Path;
 use gains_core::{Interval, Precision};
 use gains_ode::Inference;
 
+use gains_verify::Ball;
+
 use crate::cli::{AttackArgs, Global};
 use crate::commands::certify::distinct;
 use crate::commands::eval;
@@ -41,7 +43,8 @@ pub fn run(args: &AttackArgs, global: &Global) -> Outcome {
         let mut attack = eval::attack(&args.attack);
         attack.seed ^= index as u64;
         let (witness, margin) = if prediction == Some(label) {
-            let found = attack.run(&network, &image, label, eps, pixels, precision, &interrupt::requested);
+            let ball = Ball::new(&network, &image, label, eps, pixels, precision);
+            let found = attack.run(&ball, &interrupt::requested);
             let witness = found.witness.and_then(|point| {
                 let wrong = Inference::run(&network, &point, precision).ok()?.prediction();
                 Some((point, wrong))

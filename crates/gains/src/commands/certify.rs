@@ -1,13 +1,13 @@
 //! `gains certify`, and the campaign it shares with `gains eval`.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use gains_data::Images;
-use gains_verify::verifier::Settings;
 use gains_verify::{Attack, Budget, Report, Verifier};
 
-use crate::cli::{CertifyArgs, Global, OutputArgs, TargetArgs, WorkArgs};
+use crate::cli::{BoundArgs, CertifyArgs, Global, MethodArg, OutputArgs, TargetArgs, WorkArgs};
 use crate::failure::{Failure, Outcome};
 use crate::results::{Record, Results, RunIdentity};
 use crate::table::{layout, median, percent};
@@ -15,20 +15,25 @@ use crate::{files, interrupt, progress, runner, samples};
 
 /// Runs the command.
 pub fn run(args: &CertifyArgs, global: &Global) -> Outcome {
-    let settings = Settings {
-        methods: vec![args.bounds.method()],
-        step_form: args.bounds.step_form(),
-        arithmetic: args.bounds.arithmetic.into(),
-        attack: (args.attack_steps > 0).then(|| Attack { steps: args.attack_steps, ..Attack::default() }),
-        ..Settings::default()
-    };
-    campaign(&args.target, &settings, args.bounds.name(), &args.work, &args.output, global)
+    let attack = (args.attack_steps > 0).then(|| Attack { steps: args.attack_steps, ..Attack::default() });
+    let plan = Plan { bounds: args.bounds.clone(), attack, attack_first: false };
+    campaign(&args.target, &plan, args.bounds.name(), &args.work, &args.output, global)
+}
+
+/// How every sample is verified.
+pub struct Plan {
+    /// The bounds.
+    pub bounds: BoundArgs,
+    /// The attack.
+    pub attack: Option<Attack>,
+    /// Whether the attack comes before the expensive bounds.
+    pub attack_first: bool,
 }
 
 /// Verifies all samples at all radii: what `certify` and `eval` do.
 pub fn campaign(
     target: &TargetArgs,
-    settings: &Settings,
+    plan: &Plan,
     method: String,
     work: &WorkArgs,
     output: &OutputArgs,
@@ -38,14 +43,16 @@ pub fn campaign(
     let verifier = Verifier::new(files::load_model(target.model.as_deref())?);
     let (images, indices) = samples::load(&target.data, verifier.network())?;
     let model = verifier.network().hash.clone();
-    let identity = RunIdentity { method, arithmetic: settings.arithmetic, model };
+    let arithmetic = plan.bounds.arithmetic.into();
+    let identity = RunIdentity { method, arithmetic, model };
     Campaign {
         verifier: &verifier,
         model: target.model.as_deref(),
         images: &images,
         indices: &indices,
         eps: &target.eps,
-        settings,
+        plan,
+        finished: AtomicUsize::new(0),
         identity,
         work,
         output,
@@ -60,7 +67,8 @@ struct Campaign<'a> {
     images: &'a Images,
     indices: &'a [usize],
     eps: &'a [f64],
-    settings: &'a Settings,
+    plan: &'a Plan,
+    finished: AtomicUsize,
     identity: RunIdentity,
     work: &'a WorkArgs,
     output: &'a OutputArgs,
@@ -91,7 +99,7 @@ impl Campaign<'_> {
         let outcome = runner::for_each(
             &tasks,
             threads,
-            |&(index, eps)| self.one(index, eps),
+            |&(index, eps)| self.one(index, eps, tasks.len(), threads),
             |&(index, eps), report| {
                 // A sample that was cut short by Ctrl-C has no result; it is done again on resuming.
                 if let gains_verify::Verdict::Unknown(gains_verify::Reason::Interrupted) = report.verdict {
@@ -116,18 +124,22 @@ impl Campaign<'_> {
         Ok(())
     }
 
-    fn one(&self, index: usize, eps: f64) -> Report {
+    fn one(&self, index: usize, eps: f64, tasks: usize, threads: usize) -> Report {
         let budget = Budget {
             timeout: Some(Duration::from_secs_f64(self.work.timeout)),
             vertices: self.work.max_vertices,
             memory: self.work.max_memory.saturating_mul(1 << 20),
             interrupted: &interrupt::requested,
         };
-        let mut settings = self.settings.clone();
-        if let Some(attack) = &mut settings.attack {
-            attack.seed ^= index as u64;
-        }
-        self.verifier.certify(&self.images.image(index), self.images.label(index), eps, &settings, budget)
+        let attack = self.plan.attack.map(|a| Attack { seed: a.seed ^ index as u64, ..a });
+        let mut settings = self.plan.bounds.settings(eps, attack, self.plan.attack_first);
+        // When fewer samples are left than threads, each may use several.
+        let left = tasks.saturating_sub(self.finished.load(Ordering::Relaxed)).max(1);
+        settings.workers = (threads / left).max(1);
+        let (image, label) = (self.images.image(index), self.images.label(index));
+        let report = self.verifier.certify(&image, label, eps, &settings, budget);
+        self.finished.fetch_add(1, Ordering::Relaxed);
+        report
     }
 
     fn summarise(&self, records: &[Record], to_stderr: bool, elapsed: Duration, threads: usize) {
@@ -142,7 +154,11 @@ impl Campaign<'_> {
             self.identity.method,
             self.identity.arithmetic,
         );
-        let attacked = if self.settings.attack.is_some() { "attacked %" } else { "attacked % (no attack)" };
+        let attacked = if self.plan.attack.is_some() || self.plan.bounds.method == MethodArg::Auto {
+            "attacked %"
+        } else {
+            "attacked % (no attack)"
+        };
         let header = [
             "eps",
             "samples",

@@ -1,10 +1,9 @@
 //! `gains eval`: standard, adversarial and certified accuracy in one go.
 
-use gains_verify::verifier::Settings;
-use gains_verify::{Attack, Method};
+use gains_verify::Attack;
 
 use crate::cli::{AttackSettings, EvalArgs, Global};
-use crate::commands::certify::campaign;
+use crate::commands::certify::{Plan, campaign};
 use crate::failure::Outcome;
 
 /// The attack a command was given.
@@ -20,15 +19,7 @@ pub fn attack(args: &AttackSettings) -> Attack {
 
 /// Runs the command: intervals first, then the attack, then the expensive bounds on what is left.
 pub fn run(args: &EvalArgs, global: &Global) -> Outcome {
-    let method = args.bounds.method();
-    let settings = Settings {
-        methods: if method == Method::Box { vec![method] } else { vec![Method::Box, method] },
-        step_form: args.bounds.step_form(),
-        arithmetic: args.bounds.arithmetic.into(),
-        attack: Some(attack(&args.attack)),
-        attack_early: true,
-        ..Settings::default()
-    };
+    let plan = Plan { bounds: args.bounds.clone(), attack: Some(attack(&args.attack)), attack_first: true };
     let name = format!("eval-{}", args.bounds.name());
-    campaign(&args.target, &settings, name, &args.work, &args.output, global)
+    campaign(&args.target, &plan, name, &args.work, &args.output, global)
 }
