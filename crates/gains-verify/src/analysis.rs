@@ -1,11 +1,13 @@
 //! Enclosing every layer of a network over a region of inputs, and bounding properties of its outputs.
 
+use std::sync::Arc;
+
 use gains_core::arithmetic::keeps_subnormal_numbers;
 use gains_core::interval::Interval;
 use gains_core::network::Layer;
 use gains_core::relaxation::Lines;
 use gains_core::{
-    Activation, AffineMap, Arithmetic, Block, BoxVec, LowerSlope, Network, OdeBlock, Rows, Window,
+    Activation, AffineMap, Arithmetic, Block, BoxVec, LowerSlope, Network, OdeBlock, RowBlock, Rows, Window,
 };
 use gains_ode::graph::{Grid, build};
 use gains_ode::{Graph, Limits, Tableau};
@@ -13,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backward::{GraphPull, Ledger, OdeMatrices, RowForm, RowKind, SlopeTable};
 use crate::box_step::{Assumption, BoxSteps, Reach, StepForm, StepTrace};
+use crate::front::{Front, Problem};
 use crate::limits::{Clock, Reason};
 use crate::property::Property;
 use crate::symbolic::Symbolic;
@@ -162,7 +165,11 @@ impl Bounds {
     }
 }
 
+/// Rounds of gradient ascent for the row with the lowest bound.
+const POLISH: usize = 8;
+
 /// Rows of which parts stand for several variants at once, until their slopes differ.
+#[derive(Clone)]
 pub(crate) struct Grouped {
     /// All of them, group by group.
     pub rows: Rows,
@@ -201,6 +208,12 @@ impl Grouped {
         let rows = Rows::from_block(self.rows.select(&chosen), self.rows.window);
         *self = Self { rows, members };
         keys
+    }
+
+    /// One row as a variant has it.
+    fn row_of(&self, row: usize, variant: usize) -> RowBlock {
+        let group = self.members.iter().position(|m| m.contains(&variant)).unwrap_or(0);
+        self.rows.select(&[group * self.per_group() + row])
     }
 
     /// Lower bounds by variant.
@@ -463,7 +476,12 @@ impl<'a> Analysis<'a> {
         let mut at_end: Option<Vec<f64>> = None;
         let count = property.rows.len();
         let mut on_the_way = vec![f64::NEG_INFINITY; count];
+        // Rows at the start of the first ODE block: the last that are seen.
+        let mut at_start: Option<Grouped> = None;
         let pulled = self.pull(Grouped::new(rows, kinds.len()), kinds, |grouped, domain| {
+            if self.method == Method::Tight {
+                at_start = Some(grouped.clone());
+            }
             let bounds = grouped.by_variant(domain, kinds.len());
             at_end.get_or_insert_with(|| bounds[0].clone());
             for bounds in &bounds {
@@ -480,7 +498,36 @@ impl<'a> Analysis<'a> {
         for (_, bounds) in &variants {
             lift(&mut lower, bounds);
         }
+        if let Some(at_start) = at_start {
+            self.polish(&at_start, &variants, &mut lower)?;
+        }
         Ok(Bounds { lower, variants, at_end })
+    }
+
+    /// Improves the slopes in front of the first ODE block for the row with the lowest bound, until it is no
+    /// longer the lowest or nothing more comes of it.
+    fn polish(
+        &self,
+        at_start: &Grouped,
+        variants: &[(Variant, Vec<f64>)],
+        lower: &mut [f64],
+    ) -> Result<(), Reason> {
+        let Some(front) = Front::new(self, self.arithmetic) else { return Ok(()) };
+        let bounds: Vec<Arc<BoxVec>> = front.layers.iter().map(|layer| layer.before.clone()).collect();
+        let lowest = |lower: &[f64]| (0..lower.len()).min_by(|a, b| lower[*a].total_cmp(&lower[*b]));
+        let Some(row) = lowest(lower) else { return Ok(()) };
+        let best = (0..variants.len()).max_by(|a, b| variants[*a].1[row].total_cmp(&variants[*b].1[row]));
+        let Some(best) = best else { return Ok(()) };
+        let problem = Problem {
+            row: Arc::new(at_start.row_of(row, best)),
+            bounds: &bounds,
+            constraints: &[],
+            dual: front.first_dual(variants[best].0.stack),
+        };
+        for solved in front.optimise(&[problem], POLISH, false, &self.clock)? {
+            lower[row] = lower[row].max(solved.bound);
+        }
+        Ok(())
     }
 
     /// The first ODE block's graph, and the means to pull rows through it.

@@ -438,8 +438,8 @@ impl<'a, 't> Brancher<'a, 't> {
                 row: all[0].row.clone(),
                 bound: all.iter().map(|trial| trial.bound).fold(known[property], f64::max),
                 reached: f64::NEG_INFINITY,
-                dual: self.front.first_dual(),
-                fresh: self.front.first_dual(),
+                dual: self.front.first_dual(LowerSlope::Zero),
+                fresh: self.front.first_dual(LowerSlope::Zero),
                 minimiser: Vec::new(),
                 output: Vec::new(),
                 losses: Vec::new(),
@@ -705,7 +705,7 @@ impl<'a, 't> Brancher<'a, 't> {
             Problem { row: row.clone(), bounds, constraints, dual }
         };
         let problems: Vec<Problem<'_>> = keys.iter().zip(rows).map(problem).collect();
-        let mut solved = self.front.optimise(&problems, rounds, &self.task.clock)?;
+        let mut solved = self.front.optimise(&problems, rounds, true, &self.task.clock)?;
         for (&(d, _, _), solved) in keys.iter().zip(&mut solved) {
             if solved.bound <= 0.0 {
                 let cuts: Vec<&HalfSpace> = drafts[d].part.cuts.iter().map(Arc::as_ref).collect();

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use gains_core::arithmetic::TINY;
 use gains_core::relaxation::{Lines, free_slopes};
 use gains_core::{
-    Activation, AffineMap, Arithmetic, BoxVec, LowerSlope, RowBlock, Rows, Shape, Window, kernels,
+    Activation, AffineMap, Arithmetic, BoxVec, LowerSlope, Relaxation, RowBlock, Rows, Shape, Window, kernels,
 };
 
 use crate::analysis::{Analysis, Element};
@@ -267,18 +267,22 @@ impl<'a> Front<'a> {
         self.rest.iter().fold(image, |b, m| m.map.apply_box(&b, 0.0, self.arithmetic))
     }
 
-    /// Slopes to start from: zero everywhere, usually the best single choice.
-    pub fn first_dual(&self) -> Dual {
-        let slopes = self.layers.iter().map(|layer| vec![0.0; layer.before.len()]).collect();
-        Dual { slopes, multipliers: Vec::new() }
+    /// Slopes to start from; zero everywhere is usually the best single choice.
+    pub fn first_dual(&self, policy: LowerSlope) -> Dual {
+        let slope = |layer: &FrontLayer<'_>, i: usize| {
+            Relaxation::new(layer.activation, layer.before.get(i), policy, self.arithmetic).lower.slope as f32
+        };
+        let slopes = self.layers.iter().map(|l| (0..l.before.len()).map(|i| slope(l, i)).collect());
+        Dual { slopes: slopes.collect(), multipliers: Vec::new() }
     }
 
-    /// Bounds every problem as tightly as `rounds` steps of gradient ascent allow. A problem whose bound has
-    /// become positive is left alone.
+    /// Bounds every problem as tightly as `rounds` steps of gradient ascent allow. If that is enough, a problem
+    /// whose bound has become positive is left alone.
     pub fn optimise(
         &self,
         problems: &[Problem<'_>],
         rounds: usize,
+        positive_is_enough: bool,
         clock: &Clock<'_>,
     ) -> Result<Vec<Solved>, Reason> {
         let mut ascents: Vec<Ascent> = problems.iter().map(|p| self.ascent(p)).collect();
@@ -292,7 +296,8 @@ impl<'a> Front<'a> {
                 let last = round == rounds;
                 self.climb(&problems[index], &mut ascents[index], &pulled, at, bounds[at], round, rate, last);
             }
-            active.retain(|&index| ascents[index].best.as_ref().is_none_or(|best| best.bound <= 0.0));
+            let open = |best: &Solved| !positive_is_enough || best.bound <= 0.0;
+            active.retain(|&index| ascents[index].best.as_ref().is_none_or(open));
             if active.is_empty() {
                 break;
             }

@@ -51,6 +51,11 @@ pub enum Command {
     Eval(EvalArgs),
     /// Look for misclassified images within eps by projected gradient descent
     Attack(AttackArgs),
+    /// Try to break the verdicts of a result file: every verified sample must keep its answer and its margin
+    ///
+    /// Points are drawn uniformly, at corners of the region and downhill from both; each is run by the
+    /// concrete solver.
+    Challenge(ChallengeArgs),
     /// Run a network on images
     Predict(PredictArgs),
     /// Show the solver's trajectory and all trajectories an input region can cause
@@ -284,6 +289,25 @@ pub struct AttackArgs {
     /// Write one JSON line per sample and eps, witnesses included, to this file (- for standard output)
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+}
+
+/// `gains challenge`
+#[derive(Args)]
+pub struct ChallengeArgs {
+    /// Results of `gains certify --out` (JSON lines)
+    #[arg(value_name = "RESULTS")]
+    pub results: PathBuf,
+    /// Model file [default: the bundled network]
+    #[arg(long, value_name = "FILE")]
+    pub model: Option<PathBuf>,
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// Points per verified sample
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub points: u32,
+    /// Worker threads [default: all cores]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
 }
 
 /// `gains predict`

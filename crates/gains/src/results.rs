@@ -124,6 +124,18 @@ impl Record {
     }
 }
 
+/// Reads a file of records, one JSON object per line.
+pub fn read(path: &Path) -> Result<Vec<Record>, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|e| Failure::reading(path, &e))?;
+    let parse = |(number, line): (usize, &str)| {
+        Record::parse(line, Format::Jsonl).map_err(|e| {
+            Failure::new(format!("'{}' line {} is not a result: {e}", path.display(), number + 1))
+                .hint("give a file written by `gains certify --out`, in the format jsonl")
+        })
+    };
+    text.lines().enumerate().map(parse).collect()
+}
+
 const CSV_HEADER: &str = "index,label,prediction,eps,verdict,reason,margin,vertices,edges,seconds,stages,looseness,method,arithmetic,model,version\n";
 
 enum Sink {

@@ -3,6 +3,7 @@
 pub mod attack;
 pub mod bench;
 pub mod certify;
+pub mod challenge;
 pub mod completions;
 pub mod data;
 pub mod eval;
