@@ -242,7 +242,7 @@ impl<'a> Front<'a> {
             match element {
                 Element::Affine { map, magnitude } => {
                     output = Some(map.output());
-                    maps.push(Mapped { map: *map, magnitude: magnitude.clone() });
+                    maps.push(Mapped { map, magnitude: magnitude.clone() });
                 }
                 Element::Activation { activation, before, .. } => layers.push(FrontLayer {
                     maps: std::mem::take(&mut maps),
@@ -288,6 +288,9 @@ impl<'a> Front<'a> {
         let mut ascents: Vec<Ascent> = problems.iter().map(|p| self.ascent(p)).collect();
         let mut active: Vec<usize> = (0..problems.len()).collect();
         for round in 0..=rounds {
+            if active.is_empty() {
+                break;
+            }
             clock.check(0)?;
             let pulled = self.pull(problems, &ascents, &active);
             let bounds = pulled.input.lower_bounds(&self.input);
@@ -298,9 +301,6 @@ impl<'a> Front<'a> {
             }
             let open = |best: &Solved| !positive_is_enough || best.bound <= 0.0;
             active.retain(|&index| ascents[index].best.as_ref().is_none_or(open));
-            if active.is_empty() {
-                break;
-            }
         }
         Ok(ascents.into_iter().filter_map(|ascent| ascent.best).collect())
     }

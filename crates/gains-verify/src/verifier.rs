@@ -273,7 +273,7 @@ impl Verifier {
                         Some(brancher) => brancher.run(&bounds.lower),
                         None => bisect::run(&task, region, &bounds.lower),
                     };
-                    note("branch".into());
+                    note(if found.parts == 0 { "slopes" } else { "branch" }.into());
                     if let (Some(slopes), Some(last)) = (found.root, report.stages.last_mut()) {
                         let first = StageReport { name: "slopes".into(), elapsed: slopes };
                         last.elapsed = last.elapsed.saturating_sub(slopes);

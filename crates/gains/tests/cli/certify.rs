@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{fails, gains, ok, records, run, stderr, stdout, text};
 
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 16] = [
     "index",
     "label",
     "prediction",
@@ -17,6 +17,8 @@ const KEYS: [&str; 14] = [
     "vertices",
     "edges",
     "seconds",
+    "stages",
+    "looseness",
     "method",
     "arithmetic",
     "model",
@@ -153,6 +155,7 @@ fn limits_give_unknown_with_a_reason() {
         let out = folder.path().join(flags[0]);
         let mut args =
             vec!["certify", "--samples", "1", "--attack-steps", "0", "--quiet", "--out", text(&out)];
+        args.extend(["--method", "gains"]);
         args.extend(flags);
         ok(&args);
         let record = &records(&out)[0];
@@ -269,4 +272,70 @@ fn resuming_with_other_settings_is_refused() {
         "CSV",
     );
     assert_eq!(std::fs::read(&out).unwrap(), before);
+}
+
+/// The cascade names every stage with its time, the deciding one last, and says of an unknown where it loses.
+#[test]
+fn auto_tells_its_stages() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("r.jsonl");
+    ok(&[
+        "certify",
+        "--samples",
+        "0..40",
+        "--eps",
+        "0.1,0.14",
+        "--timeout",
+        "3",
+        "--quiet",
+        "--out",
+        text(&out),
+    ]);
+    let mut decided = HashSet::new();
+    for record in records(&out) {
+        let stages = record["stages"].as_str().unwrap();
+        let names: Vec<&str> = stages.split(", ").filter_map(|s| s.split(' ').next()).collect();
+        match record["verdict"].as_str().unwrap() {
+            "misclassified" => assert!(stages.is_empty(), "{record}"),
+            // Without time for the whole region nothing is known about where it loses.
+            "unknown" => {
+                assert!(!record["looseness"].is_null() || names.last() == Some(&"slopes"), "{record}");
+            }
+            _ => {
+                assert_eq!(names[0], "attack", "{record}");
+                decided.insert(names.last().copied().unwrap().to_string());
+            }
+        }
+        let times: f64 =
+            stages.split(", ").filter_map(|s| s.split(' ').nth(1)).map(|t| t.parse::<f64>().unwrap()).sum();
+        assert!(times <= record["seconds"].as_f64().unwrap() + 0.01, "{record}");
+    }
+    for stage in ["attack", "box", "tight"] {
+        assert!(decided.contains(stage), "{stage} decided nothing: {decided:?}");
+    }
+}
+
+/// Verdicts survive a challenge; a margin that was tampered with does not.
+#[test]
+fn challenge_confirms_and_exposes() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("r.jsonl");
+    ok(&["certify", "--samples", "0..8", "--eps", "0.05", "--quiet", "--out", text(&out)]);
+    let table = ok(&["challenge", text(&out), "--points", "40", "--quiet"]);
+    assert!(table.contains("misclassified") && table.contains("below the margin"), "{table}");
+    let honest = std::fs::read_to_string(&out).unwrap();
+    let tampered: Vec<String> = honest
+        .lines()
+        .map(|line| {
+            let mut record: serde_json::Value = serde_json::from_str(line).unwrap();
+            record["margin"] = serde_json::json!(1000.0);
+            record.to_string()
+        })
+        .collect();
+    let bad = folder.path().join("bad.jsonl");
+    std::fs::write(&bad, tampered.join("\n")).unwrap();
+    fails(&["challenge", text(&bad), "--points", "4", "--quiet"], 1, "does not keep its verdict");
+    std::fs::write(&bad, "not a result\n").unwrap();
+    fails(&["challenge", text(&bad)], 1, "line 1 is not a result");
+    fails(&["challenge", "missing.jsonl"], 1, "missing.jsonl");
 }

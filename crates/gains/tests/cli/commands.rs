@@ -5,15 +5,27 @@ use crate::support::{fails, model_file, ok, run, stderr, stdout, text};
 #[test]
 fn help_teaches() {
     let help = ok(&["--help"]);
-    for word in ["certify", "eval", "attack", "predict", "trajectory", "model", "data", "bench", "Exit codes"]
-    {
+    for word in [
+        "certify",
+        "eval",
+        "attack",
+        "challenge",
+        "predict",
+        "trajectory",
+        "model",
+        "data",
+        "bench",
+        "Exit codes",
+    ] {
         assert!(help.contains(word), "{word}");
     }
     let help = ok(&["certify", "--help"]);
-    for word in ["Examples:", "--resume", "--arithmetic", "verified", "[default: gains]"] {
+    for word in ["Examples:", "--resume", "--arithmetic", "verified", "[default: auto]"] {
         assert!(help.contains(word), "{word}");
     }
-    for command in ["eval", "attack", "predict", "trajectory", "model", "data", "bench", "completions"] {
+    for command in
+        ["eval", "attack", "challenge", "predict", "trajectory", "model", "data", "bench", "completions"]
+    {
         assert!(ok(&[command, "--help"]).len() > 200, "{command}");
     }
     let nothing = run(&[]);
