@@ -283,6 +283,9 @@ impl<'a> Front<'a> {
     ) -> Result<Vec<Solved>, Reason> {
         let mut ascents: Vec<Ascent> = problems.iter().map(|p| self.ascent(p)).collect();
         let mut active: Vec<usize> = (0..problems.len()).collect();
+        if active.is_empty() {
+            return Ok(Vec::new());
+        }
         for round in 0..=rounds {
             clock.check(0)?;
             let pulled = self.pull(problems, &ascents, &active);
@@ -439,10 +442,21 @@ impl<'a> Front<'a> {
         }
     }
 
-    /// The shape of the pre-activations of a layer, or of the output for the layer behind the last.
+    /// The shape of the pre-activations of a layer, or of the output for the layer behind the last. A layer
+    /// without a map of its own has that of whatever comes before it.
     pub fn shape(&self, layer: usize) -> Shape {
-        let maps = self.layers.get(layer).map(|layer| &layer.maps);
-        maps.and_then(|maps| maps.last()).map_or(self.output, |mapped| mapped.map.output())
+        if layer >= self.layers.len() {
+            return self.output;
+        }
+        let maps = |layers: &'_ [FrontLayer<'a>]| layers.iter().flat_map(|l| &l.maps).map(|m| m.map).next_back();
+        match maps(&self.layers[..=layer]) {
+            Some(map) => map.output(),
+            // Nothing but activations so far: what the first map takes.
+            None => {
+                let mut later = self.layers[layer..].iter().flat_map(|l| &l.maps).chain(&self.rest);
+                later.next().map_or(self.output, |mapped| mapped.map.input())
+            }
+        }
     }
 
     /// Pulls rows on the pre-activations of a layer (or on the output, for the layer behind the last) back to
