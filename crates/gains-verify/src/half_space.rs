@@ -170,7 +170,8 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(32);
         for _ in 0..5_000 {
             // `x ≥ t` and `x ≤ t` as half-spaces: the row is `a·t` there.
-            let (a, t) = (2.0 * random.f64() - 1.0, 2.0 * random.f64() - 1.0);
+            let small = 10.0_f64.powi(-random.i32(0..20));
+            let (a, t) = (2.0 * random.f64() - 1.0, small * (2.0 * random.f64() - 1.0));
             let factor = 1.0 + 1e6 * random.f64();
             let above = HalfSpace { coefficients: vec![-factor], constant: down(factor * t) };
             let below = HalfSpace { coefficients: vec![factor], constant: down(-factor * t) };
