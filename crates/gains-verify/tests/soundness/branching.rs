@@ -330,9 +330,18 @@ fn budgets_threads_and_cascades_keep_margins_honest() {
     assert!(split > 100, "{split}");
 }
 
+/// Where the kinks of a network are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kinks {
+    Front,
+    Dynamics,
+    /// In the dynamics, and nothing in front of them.
+    Bare,
+}
+
 /// Class 0 wins where `hat(x₀) + hat(x₁) < bound`, with `hat` one at zero, zero beyond `±1/2`, made of kinks in
-/// front of an ODE that holds still, or in its dynamics.
-fn hats(bound: f64, inside: bool) -> Model {
+/// front of an ODE that holds still, or in its dynamics, with or without anything in front.
+fn hats(bound: f64, kinks_at: Kinks) -> Model {
     let mut tensors = Tensors::new();
     // relu(2x + 1) − 2 relu(2x) + relu(2x − 1), for both inputs.
     let kinks: [&[f64]; 6] = [&[2.0, 0.0], &[2.0, 0.0], &[2.0, 0.0], &[0.0, 2.0], &[0.0, 2.0], &[0.0, 2.0]];
@@ -340,7 +349,13 @@ fn hats(bound: f64, inside: bool) -> Model {
     let (first, rest) = ([1.0, -2.0, 1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0, -2.0, 1.0]);
     let (minus, zero) = ([-1.0, -1.0], [0.0, 0.0]);
     let bias: Vec<f64> = offsets.iter().chain(&offsets).copied().collect();
-    let layers = if inside {
+    let layers = if kinks_at == Kinks::Bare {
+        let g1 = linear(&mut tensors, "g1", &kinks, &bias, false);
+        let g2 = linear(&mut tensors, "g2", &[&first, &rest], &[0.0, 0.0], false);
+        let ode =
+            LayerSpec::Ode { dynamics: vec![g1, LayerSpec::Relu {}, g2], solver: fixed(Rule::Euler, 1) };
+        vec![ode, linear(&mut tensors, "out", &[&minus, &zero], &[bound, 0.0], false)]
+    } else if kinks_at == Kinks::Dynamics {
         // The front only moves the inputs to where its own activation does nothing; one Euler step of
         // `−x + Σ kinks` leaves the hats.
         let shifted: Vec<f64> = bias.iter().map(|b| b - 16.0).collect();
@@ -367,9 +382,9 @@ fn hats(bound: f64, inside: bool) -> Model {
 /// while it is there, verified by case distinctions as soon as it is not.
 #[test]
 fn a_counterexample_between_the_kinks_is_never_verified() {
-    for inside in [false, true] {
+    for kinks_at in [Kinks::Front, Kinks::Dynamics, Kinks::Bare] {
         // The largest value over the region of radius 0.7 around (0.1, −0.1), at kinks or ends of its sides.
-        let network = hats(0.0, inside).network();
+        let network = hats(0.0, kinks_at).network();
         let at = |x: f64, y: f64| {
             -Inference::run(&network, &[x, y], Precision::Float64).expect("the network runs").output[0]
         };
@@ -378,10 +393,10 @@ fn a_counterexample_between_the_kinks_is_never_verified() {
         let worst = all.fold(f64::NEG_INFINITY, f64::max);
         for arithmetic in ARITHMETICS {
             for (room, safe) in [(-0.05, false), (-1e-6, false), (0.0, false), (0.05, true), (0.3, true)] {
-                let model = hats(worst + room, inside);
+                let model = hats(worst + room, kinks_at);
                 let verifier = Verifier::new(model.network());
                 for workers in [1, 2] {
-                    let what = format!("{inside} {arithmetic} {room} {workers}");
+                    let what = format!("{kinks_at:?} {arithmetic} {room} {workers}");
                     let settings = branching(arithmetic, workers);
                     let report = certify(&verifier, (&[0.1, -0.1], 0, 0.7), &settings, 20_000);
                     let cascade =
