@@ -242,7 +242,7 @@ impl<'a> Front<'a> {
             match element {
                 Element::Affine { map, magnitude } => {
                     output = Some(map.output());
-                    maps.push(Mapped { map: *map, magnitude: magnitude.clone() });
+                    maps.push(Mapped { map, magnitude: magnitude.clone() });
                 }
                 Element::Activation { activation, before, .. } => layers.push(FrontLayer {
                     maps: std::mem::take(&mut maps),

@@ -230,14 +230,10 @@ fn sharp(random: &mut fastrand::Rng, kind: usize) -> Model {
     if kind % 3 == 1 {
         layers.push(g.linear(2, false));
     }
-    let kept = if kind % 3 == 1 {
-        2
-    } else if inside {
-        2
-    } else if kind % 4 == 2 {
-        3
-    } else {
-        width
+    let kept = match kind {
+        _ if inside || kind % 3 == 1 => 2,
+        _ if kind % 4 == 2 => 3,
+        _ => width,
     };
     let dynamics = if inside {
         vec![g.linear(width, true), leaky(g.random), g.linear(kept, false)]
