@@ -16,7 +16,7 @@ use gains_verify::{Analysis, Budget, Method, Property, Reason, Report, Stage, St
 
 use crate::direct;
 use crate::exact::Exact;
-use crate::machines::ExactMachine;
+use crate::machines::{ExactMachine, Float32Machine};
 use crate::region::{
     ARITHMETICS, analyse, budget, descend, is_path, point, property, random_region, to_float32,
 };
@@ -273,6 +273,19 @@ fn parts_that_add_up_to_the_truth_do_not_exceed_it() {
         let sample = (&case.image[..], case.label, case.eps);
         let report = certify(&verifier, sample, &branching(arithmetic, 1), 4000);
         check(verifier.network(), &case.region, &case.points, case.label, &report, &what);
+        if arithmetic == Arithmetic::Float32 {
+            // Any program that keeps the promise, not only the one that is shipped.
+            for point in case.points.iter().filter_map(|p| to_float32(p, &case.region)) {
+                let mut machine = Float32Machine { random: &mut random };
+                let run = direct::run(&mut machine, &case.model.description, &case.model.tensors, &point);
+                let output: Vec<f64> = run.output.into_iter().map(f64::from).collect();
+                let (reached, proven) = (margin(&output, case.label), report.margin);
+                assert!(
+                    proven.is_none_or(|proven| reached >= proven - 1e-15),
+                    "{what}: {reached} {proven:?}"
+                );
+            }
+        }
         let split = report.stages.last().is_some_and(|stage| stage.name != "tight");
         let least = case.points.iter().map(|p| {
             let run = Inference::run(verifier.network(), p, Precision::Float64).expect("the network runs");
