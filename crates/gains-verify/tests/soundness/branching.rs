@@ -1,5 +1,6 @@
 //! Branch and bound: what it proves of the whole region must hold at every point, whichever part it is in.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -7,9 +8,9 @@ use gains_core::description::{LayerSpec, Method as Rule};
 use gains_core::model_file::Tensors;
 use gains_core::network::Layer;
 use gains_core::{Arithmetic, Block, BoxVec, Interval, Network, Precision, Shape};
-use gains_ode::{Action, Inference, Tableau};
+use gains_ode::{Action, Carrier, Inference, Tableau};
 use gains_verify::analysis::{Prepared, image_region};
-use gains_verify::box_step::{Assumption, LayerTrace, Side};
+use gains_verify::box_step::{Assumption, BoxSteps, LayerTrace, Reach, Side};
 use gains_verify::limits::Clock;
 use gains_verify::verifier::Settings;
 use gains_verify::{Analysis, Budget, Method, Property, Reason, Report, Stage, StepForm, Verdict, Verifier};
@@ -626,4 +627,43 @@ fn carried_stages_leave_room_for_the_rounding_of_time() {
     }
     println!("{checked} points, {steps} steps");
     assert!(checked > 300 && steps > 1500, "{checked} {steps}");
+}
+
+/// Where trajectories meet, what is known afterwards holds for all of them: the hull of what is known of each,
+/// and nothing if nothing is known of one.
+#[test]
+fn joined_states_know_only_what_all_of_them_know() {
+    let mut tensors = Tensors::new();
+    let layer = linear(&mut tensors, "g", &[&[1.0, 0.0], &[0.0, 1.0]], &[0.0, 0.0], false);
+    let ode = LayerSpec::Ode { dynamics: vec![layer], solver: fixed(Rule::Dopri5, 1) };
+    let network = Model::new(Shape::flat(2), vec![ode], tensors, 2).network();
+    let Block::Ode(ode) = &network.blocks[0] else { unreachable!("the network is one ODE") };
+    let steps = BoxSteps {
+        dynamics: &ode.dynamics,
+        tableau: Tableau::of(Rule::Dopri5),
+        tolerance: 1.0,
+        arithmetic: Arithmetic::Real,
+        form: StepForm::Difference,
+        keep_traces: false,
+        clock: Clock::start(Budget::default()),
+        bytes: 0,
+    };
+    let mut random = fastrand::Rng::with_seed(406);
+    for round in 0..200 {
+        let mut reach = |known: bool| {
+            let states = random_region(&mut random, 2, 0.5);
+            let inner = known.then(|| Arc::new(vec![random_region(&mut random, 2, 0.5)]));
+            Arc::new(Reach { states, inner })
+        };
+        let all: Vec<Arc<Reach>> = (0..2 + round % 3).map(|i| reach((round >> i) % 8 != 0)).collect();
+        let joined = steps.join(&all);
+        let holds = |outer: &BoxVec, b: &BoxVec| outer.contains(&b.lower) && outer.contains(&b.upper);
+        for reach in &all {
+            assert!(holds(&joined.states, &reach.states), "round {round}");
+            match (&joined.inner, &reach.inner) {
+                (Some(outer), Some(inner)) => assert!(holds(&outer[0], &inner[0]), "round {round}"),
+                (outer, _) => assert!(outer.is_none(), "round {round}"),
+            }
+        }
+    }
 }
