@@ -33,6 +33,11 @@ pub trait Carrier {
         with_error: bool,
     ) -> Result<Step<Self::State, Self::Trace>, Self::Error>;
 
+    /// The same states after a rejected step: whatever is known of them may be known of one attempt only.
+    fn again(&self, state: &Arc<Self::State>) -> Arc<Self::State> {
+        state.clone()
+    }
+
     /// A set that holds all the given ones.
     fn join(&self, states: &[Arc<Self::State>]) -> Self::State;
 }
@@ -218,7 +223,7 @@ pub fn build<C: Carrier>(carrier: &mut C, grid: &Grid, start: C::State, limits: 
             {
                 continue;
             }
-            let travelling = if action == Action::Reject { state.clone() } else { after.clone() };
+            let travelling = if action == Action::Reject { carrier.again(&state) } else { after.clone() };
             let action = if action == Action::Increase && next == line.follow(&place, Action::Keep) {
                 Action::Keep
             } else {

@@ -392,6 +392,14 @@ impl Carrier for BoxSteps<'_> {
         Ok(Step { state: Reach { states: next, inner }, error, trace })
     }
 
+    /// A program that evaluates the first stage once more may round differently.
+    fn again(&self, reach: &Arc<Reach>) -> Arc<Reach> {
+        match (self.arithmetic, &reach.inner) {
+            (Arithmetic::Real, _) | (_, None) => reach.clone(),
+            (Arithmetic::Float32, Some(_)) => Arc::new(reach.states.clone().into()),
+        }
+    }
+
     fn join(&self, reaches: &[Arc<Reach>]) -> Reach {
         let mut all = reaches.first().map(|r| r.states.clone()).unwrap_or_default();
         let mut inner = reaches.first().and_then(|r| r.inner.as_deref().cloned());

@@ -735,7 +735,7 @@ impl<'a, 't> Brancher<'a, 't> {
         let pull = analysis.first_ode()?;
         let losses = self.step_losses(&pull, trial, target).by_neuron;
         let largest = losses.values().map(|n| n.slope_gain.abs()).fold(0.0, f64::max);
-        if largest == 0.0 || largest.is_nan() {
+        if largest.is_nan() || largest <= 0.0 {
             return None;
         }
         let mut table = match &trial.table {

@@ -444,10 +444,22 @@ impl<'a> Front<'a> {
         }
     }
 
-    /// The shape of the pre-activations of a layer, or of the output for the layer behind the last.
+    /// The shape of the pre-activations of a layer, or of the output for the layer behind the last. A layer
+    /// without a map of its own has that of whatever comes before it.
     pub fn shape(&self, layer: usize) -> Shape {
-        let maps = self.layers.get(layer).map(|layer| &layer.maps);
-        maps.and_then(|maps| maps.last()).map_or(self.output, |mapped| mapped.map.output())
+        if layer >= self.layers.len() {
+            return self.output;
+        }
+        let maps =
+            |layers: &'_ [FrontLayer<'a>]| layers.iter().flat_map(|l| &l.maps).map(|m| m.map).next_back();
+        match maps(&self.layers[..=layer]) {
+            Some(map) => map.output(),
+            // Nothing but activations so far: what the first map takes.
+            None => {
+                let mut later = self.layers[layer..].iter().flat_map(|l| &l.maps).chain(&self.rest);
+                later.next().map_or(self.output, |mapped| mapped.map.input())
+            }
+        }
     }
 
     /// Pulls rows on the pre-activations of a layer (or on the output, for the layer behind the last) back to
@@ -477,4 +489,167 @@ fn constrain(rows: &mut Rows, row: usize, split: &Split, beta: f64, magnitude: f
     let rounding = 2.0 * f64::EPSILON * coefficient.abs() * magnitude;
     let constant = -split.sign() * beta * split.at;
     rows.absorb(row, constant, rounding + 2.0 * f64::EPSILON * constant.abs() + TINY);
+}
+
+#[cfg(test)]
+mod tests {
+    use gains_core::description::{ControllerSpec, LayerSpec, Method as Rule, SolverSpec, Task};
+    use gains_core::model_file::{Tensors, build};
+    use gains_core::{Description, Network};
+
+    use super::*;
+    use crate::analysis::{Method, Prepared};
+    use crate::box_step::StepForm;
+    use crate::limits::Budget;
+
+    fn linear(random: &mut fastrand::Rng, tensors: &mut Tensors, from: usize, to: usize) -> LayerSpec {
+        let name = format!("layer{}", tensors.len());
+        let mut numbers = |count: usize| (0..count).map(|_| f64::from(random.f32() * 2.0 - 1.0)).collect();
+        tensors.insert(format!("{name}.weight"), (vec![to, from], numbers(to * from)));
+        tensors.insert(format!("{name}.bias"), (vec![to], numbers(to)));
+        LayerSpec::Linear { name, in_features: from, out_features: to, time: false }
+    }
+
+    fn activation(random: &mut fastrand::Rng) -> LayerSpec {
+        match random.u8(0..6) {
+            0 => LayerSpec::Sigmoid {},
+            1 => LayerSpec::Tanh {},
+            2 => LayerSpec::LeakyRelu { slope: 0.1 },
+            _ => LayerSpec::Relu {},
+        }
+    }
+
+    /// Two or three inputs, a front of one to three layers with three neurons each, an ODE that does little.
+    fn network(random: &mut fastrand::Rng) -> Network {
+        let mut tensors = Tensors::new();
+        let inputs = random.usize(2..4);
+        let mut layers = Vec::new();
+        let mut width = inputs;
+        for _ in 0..random.usize(1..4) {
+            layers.extend([linear(random, &mut tensors, width, 3), activation(random)]);
+            width = 3;
+        }
+        if random.bool() {
+            layers.push(linear(random, &mut tensors, 3, 4));
+            width = 4;
+        }
+        let dynamics = vec![linear(random, &mut tensors, width, width)];
+        let controller = ControllerSpec::Fixed { steps: 1 };
+        let solver = SolverSpec { method: Rule::Euler, controller, end_time: 1.0 };
+        layers.extend([LayerSpec::Ode { dynamics, solver }, linear(random, &mut tensors, width, 2)]);
+        let description = Description {
+            format: gains_core::description::FORMAT.into(),
+            version: gains_core::description::VERSION,
+            name: "front".into(),
+            task: Task::Classification { classes: vec!["0".into(), "1".into()] },
+            dataset: None,
+            input: Shape::flat(inputs),
+            layers,
+            training: serde_json::Value::Null,
+        };
+        build(description, &tensors, String::new()).expect("a sound network")
+    }
+
+    /// Pre-activations of every layer and the output.
+    fn run(front: &Front<'_>, x: &[f64]) -> (Vec<Vec<f64>>, Vec<f64>) {
+        let mut value = x.to_vec();
+        let mut before = Vec::new();
+        for layer in &front.layers {
+            let input = layer.maps.iter().fold(value, |v, mapped| mapped.map.apply(&v, 0.0));
+            value = input.iter().map(|v| layer.activation.value(*v)).collect();
+            before.push(input);
+        }
+        (before, front.rest.iter().fold(value, |v, mapped| mapped.map.apply(&v, 0.0)))
+    }
+
+    fn row_at(row: &RowBlock, x: &[f64]) -> f64 {
+        row.row(0).iter().zip(x).map(|(a, x)| a * x).sum::<f64>() + row.constant[0]
+    }
+
+    /// Random fronts, splits, faces, slopes and multipliers, sensible or not: where the constraints hold, no
+    /// input's value is below the bound, neither at once nor after some steps of ascent.
+    #[test]
+    fn bounds_hold_wherever_their_constraints_do() {
+        let mut random = fastrand::Rng::with_seed(33);
+        let (mut checked, mut raised) = (0, 0);
+        for round in 0..1500 {
+            let prepared = Prepared::new(network(&mut random));
+            let n = prepared.network.input().len();
+            let lower: Vec<f64> = (0..n).map(|_| 2.0 * random.f64() - 1.5).collect();
+            let upper = lower.iter().map(|l| l + random.f64()).collect();
+            let arithmetic = Arithmetic::Real;
+            let clock = Clock::start(Budget::default());
+            let (input, form) = (BoxVec::new(lower, upper), StepForm::Difference);
+            let analysis =
+                Analysis::new(&prepared, input.clone(), Method::Tight, form, arithmetic, clock).unwrap();
+            let front = Front::new(&analysis, arithmetic).expect("there is a front");
+            let mut inside = |i: usize| input.lower[i] + random.f64() * (input.upper[i] - input.lower[i]);
+            let inputs: Vec<Vec<f64>> = (0..60).map(|_| (0..n).map(&mut inside).collect()).collect();
+            let runs: Vec<_> = inputs.iter().map(|x| run(&front, x)).collect();
+            let mut bounds: Vec<Arc<BoxVec>> = front.layers.iter().map(|l| l.before.clone()).collect();
+            let mut constraints = Vec::new();
+            let mut wide = |scale: f64| scale * (2.0 * random.f64() - 1.0);
+            for c in 0..round % 4 {
+                let (seen, output) = &runs[c];
+                if c % 2 == 0 {
+                    // Through a value that occurs, so that both sides have points.
+                    let (layer, neuron) = (round / 4 % front.layers.len(), round / 16 % 3);
+                    let side = if round / 2 % 2 == 0 { Side::Below } else { Side::Above };
+                    let at = seen[layer][neuron];
+                    let own = Arc::make_mut(&mut bounds[layer]);
+                    match side {
+                        Side::Below => own.upper[neuron] = own.upper[neuron].min(at),
+                        Side::Above => own.lower[neuron] = own.lower[neuron].max(at),
+                    }
+                    constraints.push(Constraint::Neuron(Split { layer, neuron, at, side }));
+                } else {
+                    let mut face = RowBlock::zeros(1, output.len());
+                    face.row_mut(0).iter_mut().for_each(|a| *a = wide(1.0));
+                    let at = row_at(&face, output);
+                    // With some slack, which the constraint may not use.
+                    face.absorb(0, 0.25 - at, 0.25);
+                    constraints.push(Constraint::Output(Arc::new(face)));
+                }
+            }
+            let mut row = RowBlock::zeros(1, front.output.len());
+            row.row_mut(0).iter_mut().for_each(|a| *a = wide(1.0));
+            row.constant[0] = wide(1.0) - 8.0;
+            let row = Arc::new(row);
+            let mut slopes = front.first_dual(LowerSlope::Zero).slopes;
+            slopes.iter_mut().flatten().for_each(|s| *s = wide(1.5) as f32 + 0.5);
+            let multipliers = constraints.iter().map(|_| wide(1.0)).collect();
+            let duals = [
+                Dual { slopes, multipliers },
+                Dual { multipliers: vec![0.0; constraints.len()], ..front.first_dual(LowerSlope::Zero) },
+            ];
+            let problem = |dual: &Dual| Problem {
+                row: row.clone(),
+                bounds: &bounds,
+                constraints: &constraints,
+                dual: dual.clone(),
+            };
+            let problems: Vec<Problem<'_>> = duals.iter().map(problem).collect();
+            let at_once = front.optimise(&problems, 0, true, &clock).unwrap();
+            let later = front.optimise(&problems, 6, true, &clock).unwrap();
+            let hold = |(seen, output): &(Vec<Vec<f64>>, Vec<f64>)| {
+                constraints.iter().all(|constraint| match constraint {
+                    Constraint::Neuron(s) if s.side == Side::Below => seen[s.layer][s.neuron] <= s.at,
+                    Constraint::Neuron(s) => seen[s.layer][s.neuron] >= s.at,
+                    Constraint::Output(face) => row_at(face, output) - face.slack[0] <= 0.0,
+                })
+            };
+            for (x, seen) in inputs.iter().zip(&runs).filter(|(_, seen)| hold(seen)) {
+                for solved in at_once.iter().chain(&later) {
+                    let value = row_at(&row, &seen.1);
+                    assert!(solved.bound <= value + 1e-12, "round {round}: {value} below {}", solved.bound);
+                    // The row on the input is one below the value, too.
+                    let pulled = row_at(&solved.row, x) - solved.row.slack[0];
+                    assert!(pulled <= value + 1e-12, "round {round}: {value} below {pulled}");
+                    checked += 1;
+                }
+            }
+            raised += usize::from(later[1].bound > at_once[1].bound + 1e-9);
+        }
+        assert!(checked > 30_000 && raised > 500, "{checked} {raised}");
+    }
 }

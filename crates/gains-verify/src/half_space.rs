@@ -108,3 +108,97 @@ impl Domain {
         multiplier
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers of few bits, so that rows have exact values at points of few bits.
+    fn short(random: &mut fastrand::Rng, scale: f64) -> f64 {
+        f64::from(random.i32(-64..=64)) / 64.0 * scale
+    }
+
+    fn value(row: &[f64], x: &[f64]) -> f64 {
+        row.iter().zip(x).map(|(a, x)| a * x).sum()
+    }
+
+    /// Random rows, boxes and half-spaces: where all half-spaces hold, no point is below the bound, exactly.
+    #[test]
+    fn no_point_inside_all_half_spaces_is_below_the_bound() {
+        let mut random = fastrand::Rng::with_seed(31);
+        let (mut checked, mut raised) = (0, 0);
+        for round in 0..20_000 {
+            let n = random.usize(1..5);
+            let scale = [1.0, 1024.0, 1.0 / 1024.0][round % 3];
+            let mut numbers =
+                |scale: f64| -> Vec<f64> { (0..n).map(|_| short(&mut random, scale)).collect() };
+            let (row, a, b) = (numbers(scale), numbers(1.0), numbers(1.0));
+            let domain = BoxVec::new(
+                a.iter().zip(&b).map(|(a, b)| a.min(*b)).collect(),
+                a.iter().zip(&b).map(|(a, b)| a.max(*b)).collect(),
+            );
+            let directions: Vec<Vec<f64>> = (0..1 + round % 4).map(|_| numbers(1.0)).collect();
+            let cuts: Vec<HalfSpace> = directions
+                .into_iter()
+                .map(|coefficients| HalfSpace { coefficients, constant: short(&mut random, 1.0) })
+                .collect();
+            let cuts: Vec<&HalfSpace> = cuts.iter().collect();
+            let (constant, slack) = (short(&mut random, scale), short(&mut random, scale).max(0.0));
+            let whole = Domain::new(&domain);
+            let bound = whole.lower_bound(&row, constant, slack, &cuts);
+            raised += usize::from(bound > whole.lower_bound(&row, constant, slack, &[]));
+            for _ in 0..40 {
+                let x: Vec<f64> = (0..n)
+                    .map(|i| {
+                        let t = f64::from(random.u32(0..=16)) / 16.0;
+                        domain.lower[i] + t * (domain.upper[i] - domain.lower[i])
+                    })
+                    .collect();
+                if cuts.iter().all(|cut| value(&cut.coefficients, &x) + cut.constant <= 0.0) {
+                    let exact = value(&row, &x) + constant - slack;
+                    assert!(bound <= exact, "round {round}: {exact} below {bound}");
+                    checked += 1;
+                }
+            }
+        }
+        assert!(checked > 50_000 && raised > 5_000, "{checked} {raised}");
+    }
+
+    /// Half-spaces that touch a row's minimiser exactly: the bound is tight there but for rounding, on its side.
+    #[test]
+    fn tight_cuts_leave_room_for_their_rounding() {
+        let mut random = fastrand::Rng::with_seed(32);
+        for _ in 0..5_000 {
+            // `x ≥ t` and `x ≤ t` as half-spaces: the row is `a·t` there.
+            let small = 10.0_f64.powi(-random.i32(0..20));
+            let (a, t) = (2.0 * random.f64() - 1.0, small * (2.0 * random.f64() - 1.0));
+            let factor = 1.0 + 1e6 * random.f64();
+            let above = HalfSpace { coefficients: vec![-factor], constant: down(factor * t) };
+            let below = HalfSpace { coefficients: vec![factor], constant: down(-factor * t) };
+            let domain = Domain::new(&BoxVec::new(vec![-1.0], vec![1.0]));
+            let bound = domain.lower_bound(&[a], 0.0, 0.0, &[&above, &below]);
+            // The sign of the rounding of `a·t`, exactly.
+            let rounding = a.mul_add(t, -bound);
+            assert!(rounding >= 0.0, "{a} {t}: {rounding:e}");
+            assert!(rounding <= 1e-12, "{a} {t}: {rounding:e}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_none_bound_nothing() {
+        let domain = Domain::new(&BoxVec::new(vec![-1.0, 0.0], vec![1.0, 2.0]));
+        for odd in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            let cut = HalfSpace { coefficients: vec![1.0, 1.0], constant: 0.5 };
+            assert_eq!(domain.lower_bound(&[odd, 1.0], 0.0, 0.0, &[&cut]), f64::NEG_INFINITY);
+            for cut in [
+                HalfSpace { coefficients: vec![odd, 1.0], constant: 0.5 },
+                HalfSpace { coefficients: vec![1.0, 1.0], constant: odd },
+            ] {
+                // Whatever is cut, the box alone is what remains certain.
+                let bound = domain.lower_bound(&[1.0, 1.0], 0.0, 0.0, &[&cut]);
+                let certain = cut.constant == f64::INFINITY || bound <= -1.0;
+                assert!(certain, "{cut:?}: {bound}");
+            }
+        }
+    }
+}

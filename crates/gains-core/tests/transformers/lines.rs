@@ -50,6 +50,31 @@ fn relu_lines_are_on_their_side_exactly() {
     }
 }
 
+/// Any number may be asked for as a lower slope; what comes out is on its side.
+#[test]
+fn lines_with_any_slope_asked_for_are_on_their_side_exactly() {
+    let slopes = [-1.0, -1e-9, 0.0, 5e-324, 1e-3, 0.01, 0.3, 0.5, 1.0, 1.0 + f64::EPSILON, 2.0];
+    let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+    for leak in [0.0, 0.01, 0.3, 1.0] {
+        let activation = if leak == 0.0 { Activation::Relu } else { Activation::LeakyRelu { slope: leak } };
+        for slope in slopes.into_iter().chain(odd) {
+            for &l in &ends() {
+                for &u in ends().iter().filter(|u| **u >= l) {
+                    for arithmetic in [Arithmetic::Real, Arithmetic::Float32] {
+                        let r = Relaxation::with_slope(activation, Interval::new(l, u), slope, arithmetic);
+                        for x in [l, u].into_iter().chain((l <= 0.0 && 0.0 <= u).then_some(0.0)) {
+                            let y = leaky(leak, x);
+                            let what = format!("{activation} {slope} [{l:e}, {u:e}] at {x:e}");
+                            assert!(at(r.lower, x) <= y, "{what}: lower");
+                            assert!(at(r.upper, x) >= y, "{what}: upper");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// A float32 program is allowed an activation that is 4 ulp off, anywhere in the interval, not only at
 /// its ends: the lines must leave that much room at every point.
 #[test]

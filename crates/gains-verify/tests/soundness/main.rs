@@ -2,6 +2,7 @@
 //! transformer and the whole analysis against exact arithmetic, float32 verdicts against float32 programs.
 
 mod attacked;
+mod branching;
 mod cancelling;
 mod curls;
 mod direct;

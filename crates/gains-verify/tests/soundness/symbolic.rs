@@ -1,15 +1,18 @@
 //! Affine forms against points: with the pixels known, what is left of a form must hold the point's value.
 
 use gains_core::affine::AffineMap;
+use gains_core::description::{LayerSpec, Method as Rule};
 use gains_core::network::{Block, Layer};
-use gains_core::{Activation, Arithmetic, BoxVec, Precision};
+use gains_core::{Activation, Arithmetic, BoxVec, Precision, Shape};
 use gains_ode::system::{NeuralDynamics, trial_step};
 use gains_ode::{Inference, Tableau};
 use gains_verify::affine_form::{AffineForm, Passing, Symbols};
+use gains_verify::analysis::Prepared;
 use gains_verify::symbolic_step::{SymbolicSteps, Travelling, evaluate};
+use gains_verify::{Method, StepForm};
 
-use crate::region::{ARITHMETICS, point, random_region, to_float32};
-use crate::zoo::{Kinds, random_model};
+use crate::region::{ARITHMETICS, analyse, point, property, random_region, to_float32, value};
+use crate::zoo::{Gardener, Kinds, controlled, random_model};
 
 /// The values of the input's symbols at a point: symbols are numbered from 1 in the order of the entries that
 /// are not single numbers.
@@ -225,10 +228,8 @@ fn states_and_estimates_of_solver_steps_stay_inside() {
 fn a_second_look_at_the_same_states_opens_nothing_new() {
     let mut symbols = Symbols::default();
     let x = AffineForm::from_box(&BoxVec::new(vec![-1.0], vec![2.0]), &mut symbols);
-    let stack = gains_core::Stack {
-        input: gains_core::Shape::flat(1),
-        layers: vec![Layer::Activation(Activation::Relu)],
-    };
+    let stack =
+        gains_core::Stack { input: Shape::flat(1), layers: vec![Layer::Activation(Activation::Relu)] };
     let look = |near, symbols: &mut Symbols| {
         evaluate(&stack, None, x.clone(), 0.0, near, Arithmetic::Real, symbols).unwrap()
     };
@@ -238,4 +239,56 @@ fn a_second_look_at_the_same_states_opens_nothing_new() {
     assert!(apart.magnitude() < 1e-12, "{apart:?}");
     let alone = look(None, &mut symbols);
     assert!(alone.output().order() > first.output().order() - 1);
+}
+
+/// Coarse steps under a loose tolerance: neighbours end far apart, on different ways through the solver. What
+/// stands for all of them afterwards must hold each, where few ways are kept apart and where many meet.
+#[test]
+fn forms_that_meet_hold_the_points_of_every_way() {
+    let mut random = fastrand::Rng::with_seed(407);
+    let mut ways = 0;
+    for round in 0..900 {
+        let shape = Shape::flat(2);
+        let mut g = Gardener::new(&mut random, Kinds::Piecewise, shape);
+        let mut layers = Vec::new();
+        for _ in 0..2 {
+            let mut ode = g.ode();
+            if let LayerSpec::Ode { solver, .. } = &mut ode {
+                let tolerance = 0.02 + 0.3 * g.random.f64();
+                let step = 0.15 + 0.3 * g.random.f64();
+                *solver = controlled(Rule::Heun, 2, tolerance, step, 1);
+            }
+            layers.push(ode);
+        }
+        layers.push(g.linear(2, false));
+        let model = g.finish(shape, layers);
+        let prepared = Prepared::new(model.network());
+        let region = random_region(&mut random, 2, [0.4, 1.5, 0.8][round % 3]);
+        let property = property(&mut random, 2);
+        let mode = (Method::Symbolic, StepForm::Independent);
+        let found = analyse(&prepared, &region, &property, mode, Arithmetic::Real);
+        let Ok((analysis, lower)) = found else { continue };
+        let ends = analysis.graphs().next().map_or(0, |g| g.edges.iter().filter(|e| e.to.is_none()).count());
+        ways += usize::from(ends > 1);
+        for _ in 0..60 {
+            let x = point(&mut random, &region);
+            let run = Inference::run(&prepared.network, &x, Precision::Float64).expect("the network runs");
+            for (row, bound) in property.rows.iter().zip(&lower) {
+                let reached = value(row, &run.output);
+                assert!(
+                    reached >= bound - 1e-11 * (1.0 + bound.abs()),
+                    "round {round}: {reached} below {bound}"
+                );
+            }
+            // One block starts where the other ends.
+            let met = run.solutions().next().map(|solution| solution.state.clone());
+            let graph = analysis.graphs().nth(1).expect("two graphs");
+            for (i, x) in met.into_iter().flatten().enumerate() {
+                let b = graph.vertices[0].state.get(i);
+                assert!(b.lower - 1e-11 <= x && x <= b.upper + 1e-11, "round {round}: {x} not in {b:?}");
+            }
+        }
+    }
+    println!("{ways} regions with several ways");
+    assert!(ways > 200, "{ways}");
 }
