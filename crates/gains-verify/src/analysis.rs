@@ -166,7 +166,7 @@ impl Bounds {
 }
 
 /// Rounds of gradient ascent for the row with the lowest bound.
-const POLISH: usize = 8;
+const POLISH: usize = 20;
 
 /// Rows of which parts stand for several variants at once, until their slopes differ.
 #[derive(Clone)]
