@@ -212,7 +212,7 @@ pub struct Branched {
     pub stopped: Option<Reason>,
     /// Time spent on the whole region before it was split, where that is told apart.
     pub root: Option<Duration>,
-    /// Where the lowest bound loses.
+    /// Where the bound of the whole region loses, if splitting it was not enough.
     pub looseness: Option<Looseness>,
 }
 
@@ -319,6 +319,7 @@ impl<'a, 't> Brancher<'a, 't> {
         match self.root(known) {
             Ok(root) => {
                 outcome.witness = self.counterexample(&root);
+                outcome.looseness = self.looseness(&root);
                 open.push(root);
             }
             Err(reason) => {
@@ -372,8 +373,8 @@ impl<'a, 't> Brancher<'a, 't> {
         }
         let lowest = open.iter().map(Part::bound).fold(proven, f64::min);
         outcome.margin = outcome.margin.max(lowest);
-        if outcome.stopped.is_some() {
-            outcome.looseness = open.peek().and_then(|part| self.looseness(part, outcome.margin));
+        if outcome.stopped.is_none() {
+            outcome.looseness = None;
         }
         outcome
     }
@@ -400,7 +401,7 @@ impl<'a, 't> Brancher<'a, 't> {
     }
 
     /// Where the worst row of a part loses.
-    fn looseness(&self, part: &Part, margin: f64) -> Option<Looseness> {
+    fn looseness(&self, part: &Part) -> Option<Looseness> {
         let worst = part.worst()?;
         let front: Vec<f64> = worst.losses.iter().map(|layer| layer.iter().sum()).collect();
         let mut steps: Vec<(f64, f64)> = Vec::new();
@@ -415,7 +416,7 @@ impl<'a, 't> Brancher<'a, 't> {
         let truth: f64 = row.iter().zip(&run.output).map(|(a, b)| a * b).sum();
         let mut looseness = Looseness { front, steps, rest: 0.0 };
         let found = looseness.front.iter().sum::<f64>() + looseness.in_steps();
-        looseness.rest = (truth - margin - found).max(0.0);
+        looseness.rest = (truth - worst.reached - found).max(0.0);
         Some(looseness)
     }
 

@@ -188,7 +188,7 @@ pub struct WorkArgs {
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
     /// Seconds per sample and eps; beyond them the verdict is unknown
-    #[arg(long, value_name = "SECONDS", value_parser = positive, allow_negative_numbers = true, default_value = "300")]
+    #[arg(long, value_name = "SECONDS", value_parser = positive, allow_negative_numbers = true, default_value = "60")]
     pub timeout: f64,
     /// Most solver states a region may reach; beyond them the verdict is unknown
     #[arg(long, value_name = "N", default_value_t = 20_000)]
@@ -492,7 +492,7 @@ pub enum MethodArg {
     Linear,
     /// Intervals and linear bounds with several slopes, as in the paper
     Gains,
-    /// The same with solver steps in difference form: tightest, and usually faster
+    /// The same with solver steps in difference form: tighter, and usually faster
     Tight,
     /// Affine forms over the pixels, pushed forward: for networks not trained to be certified, small radii
     Symbolic,
