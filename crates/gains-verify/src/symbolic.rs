@@ -271,3 +271,123 @@ impl Walk<'_> {
         arrivals
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use gains_core::affine::Conv2d;
+    use gains_core::description::{ControllerSpec, Method as Rule, SolverSpec};
+    use gains_core::{AffineMap, Stack};
+
+    use super::*;
+    use crate::limits::Budget;
+
+    const INPUTS: usize = 3;
+    const OUTPUTS: usize = 4;
+
+    /// Numbers of few bits, so that maps of points of few bits are exact.
+    fn short(random: &mut fastrand::Rng, scale: f64) -> f64 {
+        f64::from(random.i32(-64..=64)) / 64.0 * scale
+    }
+
+    fn map(random: &mut fastrand::Rng, shift: f64) -> AffineMap {
+        let weights: Vec<f64> = (0..INPUTS * OUTPUTS).map(|_| short(random, 1.0)).collect();
+        let bias: Vec<f64> = (0..OUTPUTS).map(|_| short(random, 1.0) + shift).collect();
+        AffineMap::Conv(Conv2d::linear_layer(INPUTS, &weights, &bias, false).expect("weights fit"))
+    }
+
+    fn inside(b: &BoxVec, point: &[f64], room: f64) -> bool {
+        point.iter().enumerate().all(|(i, x)| b.lower[i] - room <= *x && *x <= b.upper[i] + room)
+    }
+
+    /// Few or many forms of one input, scattered or (in odd rounds) so many of them close together that
+    /// joining them brings too many symbols, some of them twice: each edge goes on with a form that holds
+    /// what came along it, where all of the input's symbols are open and where they are known.
+    #[test]
+    fn forms_that_are_joined_where_they_meet_hold_all_that_arrived() {
+        let ode = OdeBlock {
+            dynamics: Stack { input: Shape::flat(OUTPUTS), layers: Vec::new() },
+            solver: SolverSpec {
+                method: Rule::Euler,
+                controller: ControllerSpec::Fixed { steps: 1 },
+                end_time: 1.0,
+            },
+        };
+        let arithmetic = Arithmetic::Real;
+        let mut random = fastrand::Rng::with_seed(35);
+        let (mut joined, mut alone) = (0, 0);
+        for round in 0..60 {
+            let centre: Vec<f64> = (0..INPUTS).map(|_| short(&mut random, 1.0)).collect();
+            let radius: Vec<f64> = (0..INPUTS).map(|_| f64::from(random.u8(1..=64)) / 64.0).collect();
+            let ends =
+                |sign: f64| centre.iter().zip(&radius).map(|(c, r)| c + sign * r).collect::<Vec<f64>>();
+            let mut symbols = Symbols::default();
+            let input = AffineForm::from_box(&BoxVec::new(ends(-1.0), ends(1.0)), &mut symbols);
+            assert_eq!(input.symbols(), [1, 2, 3]);
+            let close = round % 2 == 1;
+            let count = if close { 3 * COPIES } else { random.usize(1..=3 * COPIES) };
+            let mut arrivals: Vec<Arrival> = Vec::new();
+            // The map behind every edge, and the set of states it belongs to.
+            let mut sources: Vec<(AffineMap, u32)> = Vec::new();
+            for k in 0..count {
+                let shift = if close && k < COPIES - 1 { 1024.0 * (k + 1) as f64 } else { 0.0 };
+                let way = map(&mut random, shift);
+                let state = input.affine(&way, None, 0.0, arithmetic, false);
+                let near = evaluate(&ode.dynamics, None, state.clone(), 0.0, None, arithmetic, &mut symbols);
+                let mut states = Travelling::new(state, &mut symbols);
+                states.near = Some(Arc::new(near.expect("no overflow")));
+                for _ in 0..random.usize(1..4) {
+                    let edges = vec![sources.len()];
+                    sources.push((way.clone(), states.origin));
+                    arrivals.push(Arrival { edges, states: states.clone() });
+                }
+            }
+            random.shuffle(&mut arrivals);
+            let clock = Clock::start(Budget::default());
+            let mut walk = Walk { ode: &ode, matrices: &[], arithmetic, clock, symbols: &mut symbols };
+            let left = walk.meet(arrivals);
+
+            assert_eq!(left.len(), count.min(COPIES), "round {round}");
+            let mut edges: Vec<usize> = left.iter().flat_map(|a| a.edges.iter().copied()).collect();
+            edges.sort_unstable();
+            assert_eq!(edges, (0..sources.len()).collect::<Vec<_>>(), "round {round}: every edge, once");
+            for Arrival { edges, states } in &left {
+                let mut origins: Vec<u32> = edges.iter().map(|&e| sources[e].1).collect();
+                origins.sort_unstable();
+                origins.dedup();
+                if origins.len() == 1 {
+                    alone += 1;
+                    assert!(
+                        states.origin == origins[0] && states.near.is_some(),
+                        "round {round}: as it came"
+                    );
+                } else {
+                    joined += 1;
+                    // These are other states than any of those that came, and nothing was evaluated there.
+                    assert!(sources.iter().all(|s| s.1 != states.origin), "round {round}: a new set");
+                    assert!(states.near.is_none(), "round {round}: nothing is known near it");
+                }
+                assert!(states.state.order() <= MOST_SYMBOLS, "round {round}: too many symbols");
+                for sample in 0..40 {
+                    // Corners first: that is where forms end.
+                    let mut value = || {
+                        if sample < 20 { short(&mut random, 1.0).signum() } else { short(&mut random, 1.0) }
+                    };
+                    let known: Vec<f64> = (0..INPUTS).map(|_| value()).collect();
+                    let x: Vec<f64> = (0..INPUTS).map(|i| centre[i] + radius[i] * known[i]).collect();
+                    let slice = states.state.slice(|s| known.get(s as usize - 1).copied());
+                    for &edge in edges {
+                        let y = sources[edge].0.apply(&x, 0.0);
+                        assert!(inside(&states.state.bounds, &y, 0.0), "round {round}: {y:?} came by {edge}");
+                        // Symbols of boxes reach a rounding further than their ends.
+                        assert!(
+                            inside(&slice, &y, 1e-11),
+                            "round {round}: {y:?} came by {edge}, for its input"
+                        );
+                    }
+                }
+            }
+        }
+        // Every odd round joins one lot of close forms and leaves those far away alone; others add to that.
+        assert!(joined > 30 && alone > 30 * (COPIES - 1), "{joined} joined, {alone} alone");
+    }
+}
