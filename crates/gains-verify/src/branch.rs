@@ -1,6 +1,7 @@
-//! Branch and bound: case distinctions on the neurons in front of the first ODE block.
+//! Branch and bound: case distinctions on the neurons in front of the first ODE block, and on those of its
+//! dynamics at the start.
 //!
-//! A leaf is a part of the region, described by [`Split`]s. In each part
+//! A leaf is a part of the region, described by [`Split`]s and [`Assumption`]s. In each part
 //!
 //! 1. the pre-activations of the front's last layer are bounded again, over the region cut by what the splits
 //!    imply for the input (each implies a half-space, see [`HalfSpace`]);
