@@ -171,6 +171,8 @@ SABOTAGES = [
      "Side::Above => half_space(rows, count + at, -split.at),", "Side::Above => half_space(rows, count + at, split.at),"),
     ("half-space-row", "the half-space above a threshold takes the row of the other side", VERIFY + "branch.rs",
      "Side::Above => half_space(rows, count + at, -split.at),", "Side::Above => half_space(rows, at, -split.at),"),
+    ("half-space-rounding", "adding a half-space to a row is taken for exact", VERIFY + "half_space.rs",
+     "slack += 2.0 * rounding * (moved", "slack += 0.0 * rounding * (moved"),
     ("half-space-constant", "the constant of a half-space is taken off", VERIFY + "half_space.rs",
      "let added = beta * cut.constant;", "let added = -beta * cut.constant;"),
     ("tighten-rows", "upper ends are tightened by the rows of the lower ends", VERIFY + "branch.rs",

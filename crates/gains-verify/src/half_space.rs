@@ -184,6 +184,43 @@ mod tests {
         }
     }
 
+    /// `Σ a·x` as a sum of two numbers, to about twice the usual precision.
+    fn precise(a: &[f64], x: &[f64]) -> (f64, f64) {
+        let (mut high, mut low) = (0.0, 0.0);
+        for (a, x) in a.iter().zip(x) {
+            let product = a * x;
+            let sum: f64 = high + product;
+            let part = sum - high;
+            low += a.mul_add(*x, -product) + ((high - (sum - part)) + (product - part));
+            high = sum;
+        }
+        (high + low, low - ((high + low) - high))
+    }
+
+    /// A half-space that cancels the whole row, at corners where the row is almost zero: what is left of the
+    /// coefficients is rounding, and the bound must leave room for it.
+    #[test]
+    fn cancelling_coefficients_leave_room_for_their_rounding() {
+        let mut random = fastrand::Rng::with_seed(34);
+        let domain = Domain::new(&BoxVec::new(vec![-1.0; 3], vec![1.0; 3]));
+        let mut close = 0;
+        for _ in 0..20_000 {
+            let x: Vec<f64> = (0..3).map(|_| if random.bool() { 1.0 } else { -1.0 }).collect();
+            let (a, b) = (0.5 + random.f64(), 0.5 + random.f64());
+            let row = [a, b, -(a * x[0] + b * x[1]) * x[2]];
+            let factor = 0.5 + random.f64();
+            let coefficients: Vec<f64> = row.iter().map(|r| -r / factor).collect();
+            // The point is on the boundary, or inside by less than any rounding that matters.
+            let (high, low) = precise(&coefficients, &x);
+            let cut = HalfSpace { coefficients, constant: -high - low.abs() - high.abs() * 1e-15 };
+            let bound = domain.lower_bound(&row, 0.0, 0.0, &[&cut]);
+            let (high, low) = precise(&row, &x);
+            assert!(bound - high <= low, "{row:?} at {x:?}: {bound:e} above {high:e}");
+            close += usize::from(bound > -1e-12);
+        }
+        assert!(close > 10_000, "{close} bounds were raised to their point");
+    }
+
     #[test]
     fn numbers_that_are_none_bound_nothing() {
         let domain = Domain::new(&BoxVec::new(vec![-1.0, 0.0], vec![1.0, 2.0]));
