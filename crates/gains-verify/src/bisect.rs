@@ -1,11 +1,11 @@
 //! Splitting the region itself: for networks that start with an ODE block, whose inputs are few.
 
-use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use gains_core::BoxVec;
 
 use crate::analysis::{Analysis, Method};
+use crate::best_first::{Leaf, Lowest, proven_everywhere};
 use crate::box_step::StepForm;
 use crate::branch::{Branched, Task};
 use crate::limits::Reason;
@@ -16,27 +16,9 @@ struct Part {
     known: Vec<f64>,
 }
 
-impl Part {
+impl Leaf for Part {
     fn bound(&self) -> f64 {
         self.known.iter().copied().fold(f64::INFINITY, f64::min)
-    }
-}
-
-impl PartialEq for Part {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-impl Eq for Part {}
-impl PartialOrd for Part {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Part {
-    /// The part with the lowest bound is the greatest, so that a heap hands it out first.
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.bound().total_cmp(&self.bound())
     }
 }
 
@@ -45,9 +27,9 @@ impl Ord for Part {
 pub(crate) fn run(task: &Task<'_>, region: BoxVec, known: &[f64]) -> Branched {
     let mut outcome = Branched::new(known);
     let mut proven = f64::INFINITY;
-    let mut open = BinaryHeap::from([Part { region, known: known.to_vec() }]);
+    let mut open = BinaryHeap::from([Lowest(Part { region, known: known.to_vec() })]);
     let mut bytes = 0;
-    while let Some(part) = open.pop() {
+    while let Some(Lowest(part)) = open.pop() {
         if part.bound() > 0.0 {
             proven = proven.min(part.bound());
             continue;
@@ -58,20 +40,19 @@ pub(crate) fn run(task: &Task<'_>, region: BoxVec, known: &[f64]) -> Branched {
                 outcome.parts += halves.len();
                 bytes += 16 * part.region.len();
                 outcome.witness = halves.iter().find_map(|half| (task.judge)(&middle(&half.region)));
-                open.extend(halves);
+                open.extend(halves.into_iter().map(Lowest));
                 if outcome.witness.is_some() {
                     break;
                 }
             }
             Err(reason) => {
                 outcome.stopped = Some(reason);
-                open.push(part);
+                open.push(Lowest(part));
                 break;
             }
         }
     }
-    let lowest = open.iter().map(Part::bound).fold(proven, f64::min);
-    outcome.margin = outcome.margin.max(lowest);
+    outcome.margin = outcome.margin.max(proven_everywhere(proven, &open));
     outcome
 }
 

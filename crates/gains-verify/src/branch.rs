@@ -14,7 +14,6 @@
 //! for a part also holds for its children, so bounds never get worse, and the smallest bound of all leaves is
 //! proven for the whole region at any time.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,6 +24,7 @@ use gains_ode::Inference;
 
 use crate::analysis::{Analysis, Grouped, Method, Prepared, Variant};
 use crate::backward::{GraphPull, Ledger, RowForm, SlopeTable};
+use crate::best_first::{Leaf, Lowest, proven_everywhere};
 use crate::box_step::{Assumption, Side, StepForm};
 use crate::front::{Constraint, Dual, Front, Problem, Solved, Split};
 use crate::half_space::{Domain, HalfSpace};
@@ -163,11 +163,13 @@ impl Target {
     }
 }
 
-impl Part {
+impl Leaf for Part {
     fn bound(&self) -> f64 {
         self.targets.iter().map(|t| t.bound).fold(self.closed, f64::min)
     }
+}
 
+impl Part {
     fn worst(&self) -> Option<&Target> {
         self.targets.iter().min_by(|a, b| a.bound.total_cmp(&b.bound))
     }
@@ -179,24 +181,6 @@ impl Part {
             t.dual.bytes() + t.fresh.bytes() + 8 * (t.minimiser.len() + losses) + inner
         };
         self.targets.iter().map(target).sum::<usize>() + 32 * self.start.len() + 512
-    }
-}
-
-impl PartialEq for Part {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-impl Eq for Part {}
-impl PartialOrd for Part {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Part {
-    /// The part with the lowest bound is the greatest, so that a heap hands it out first.
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.bound().total_cmp(&self.bound())
     }
 }
 
@@ -314,14 +298,14 @@ impl<'a, 't> Brancher<'a, 't> {
     pub fn run(&self, known: &[f64]) -> Branched {
         let started = Instant::now();
         let mut outcome = Branched::new(known);
-        let mut open: BinaryHeap<Part> = BinaryHeap::new();
+        let mut open: BinaryHeap<Lowest<Part>> = BinaryHeap::new();
         let mut experience: HashMap<Place, Experience> = HashMap::new();
         let mut proven = f64::INFINITY;
         match self.root(known) {
             Ok(root) => {
                 outcome.witness = self.counterexample(&root);
                 outcome.looseness = self.looseness(&root);
-                open.push(root);
+                open.push(Lowest(root));
             }
             Err(reason) => {
                 outcome.stopped = Some(reason);
@@ -334,7 +318,7 @@ impl<'a, 't> Brancher<'a, 't> {
         while outcome.witness.is_none() && outcome.stopped.is_none() {
             let mut batch: Vec<Part> = Vec::new();
             while batch.len() < self.task.workers
-                && let Some(part) = open.pop()
+                && let Some(Lowest(part)) = open.pop()
             {
                 if part.targets.is_empty() {
                     proven = proven.min(part.bound());
@@ -362,18 +346,17 @@ impl<'a, 't> Brancher<'a, 't> {
                         for child in children {
                             outcome.witness = outcome.witness.or_else(|| self.counterexample(&child));
                             bytes += child.bytes();
-                            open.push(child);
+                            open.push(Lowest(child));
                         }
                     }
                     Err(reason) => {
                         outcome.stopped = Some(reason);
-                        open.push(part);
+                        open.push(Lowest(part));
                     }
                 }
             }
         }
-        let lowest = open.iter().map(Part::bound).fold(proven, f64::min);
-        outcome.margin = outcome.margin.max(lowest);
+        outcome.margin = outcome.margin.max(proven_everywhere(proven, &open));
         if outcome.stopped.is_none() {
             outcome.looseness = None;
         }

@@ -9,6 +9,7 @@ pub mod affine_form;
 pub mod analysis;
 pub mod attack;
 pub mod backward;
+mod best_first;
 mod bisect;
 pub mod box_step;
 pub mod branch;

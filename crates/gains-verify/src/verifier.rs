@@ -269,9 +269,12 @@ impl Verifier {
                         judge: &judge,
                         workers: settings.workers.max(1),
                     };
+                    // What is not a number is not proven.
+                    let number = |bound: &f64| if bound.is_nan() { f64::NEG_INFINITY } else { *bound };
+                    let known: Vec<f64> = bounds.lower.iter().map(number).collect();
                     let found = match Brancher::new(&task, &analysis) {
-                        Some(brancher) => brancher.run(&bounds.lower),
-                        None => bisect::run(&task, region, &bounds.lower),
+                        Some(brancher) => brancher.run(&known),
+                        None => bisect::run(&task, region, &known),
                     };
                     note(if found.parts == 0 { "slopes" } else { "branch" }.into());
                     if let (Some(slopes), Some(last)) = (found.root, report.stages.last_mut()) {
