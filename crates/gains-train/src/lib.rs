@@ -1,0 +1,12 @@
+//! Training neural ODEs that can be certified: standard, adversarial and provable, on CPU and CUDA.
+//!
+//! The trainer is a tape of coarse operations over points and boxes ([`device::Device`]): a layer, a pooling, a whole
+//! solver step, the loss. What a network is made of stands in a [`plan::Plan`].
+
+pub mod cpu;
+pub mod cuda;
+pub mod device;
+pub mod plan;
+
+pub use device::{Batch, Device, DeviceError, StepForm};
+pub use plan::Plan;
