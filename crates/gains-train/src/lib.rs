@@ -3,10 +3,14 @@
 //! The trainer is a tape of coarse operations over points and boxes ([`device::Device`]): a layer, a pooling, a whole
 //! solver step, the loss. What a network is made of stands in a [`plan::Plan`].
 
+pub mod config;
 pub mod cpu;
 pub mod cuda;
 pub mod device;
 pub mod plan;
+pub mod presets;
+pub mod schedule;
 
+pub use config::{Config, ConfigError};
 pub use device::{Batch, Device, DeviceError, StepForm};
 pub use plan::Plan;
