@@ -7,9 +7,13 @@ pub mod config;
 pub mod cpu;
 pub mod cuda;
 pub mod device;
+pub mod explore;
 pub mod plan;
 pub mod presets;
+mod random;
 pub mod schedule;
+pub mod solve;
+pub mod tape;
 
 pub use config::{Config, ConfigError};
 pub use device::{Batch, Device, DeviceError, StepForm};
