@@ -144,9 +144,7 @@ pub fn explore<S: Steps>(
 
 /// The actions that lead to different places.
 fn distinct(line: &Timeline, place: &Place, possible: ActionSet) -> ActionSet {
-    possible
-        .iter()
-        .fold(ActionSet::default(), |set, action| set.with(as_logged(line, place, action), true))
+    possible.iter().fold(ActionSet::default(), |set, action| set.with(as_logged(line, place, action), true))
 }
 
 /// What the reference did at the place nearest in `|Δt| + |Δh|`; keep, should there be no reference.

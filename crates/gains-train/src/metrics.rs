@@ -183,7 +183,8 @@ mod tests {
 
     #[test]
     fn an_epoch_is_the_mean_over_its_samples() {
-        let batch = |samples, accuracy, splits| BatchReport { samples, accuracy, splits, ..BatchReport::default() };
+        let batch =
+            |samples, accuracy, splits| BatchReport { samples, accuracy, splits, ..BatchReport::default() };
         let mut sums = EpochSums::default();
         sums.add(&batch(30, 1.0, 4));
         sums.add(&batch(10, 0.0, 1));
