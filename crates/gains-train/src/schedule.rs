@@ -1,0 +1,221 @@
+//! How settings change from epoch to epoch. Epochs are counted from 0 within a phase, and a setting is constant
+//! within an epoch.
+
+use serde::{Deserialize, Serialize};
+
+/// The perturbation: `Smooth(target, start, start + length, middle)` of the paper, by Xu et al. (2020).
+///
+/// It grows like the `beta`-th power of the epoch until `middle` of the way, then linearly, without a kink.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Smooth {
+    /// The last value, on pixels in [0, 1].
+    pub target: f64,
+    /// First epoch with a value above 0.
+    #[serde(default)]
+    pub start: u32,
+    /// Epochs until the target is reached.
+    #[serde(default)]
+    pub length: u32,
+    /// Exponent of the first part.
+    #[serde(default = "default_beta")]
+    pub beta: f64,
+    /// Where the first part ends.
+    #[serde(default = "default_middle")]
+    pub middle: f64,
+}
+
+fn default_beta() -> f64 {
+    4.0
+}
+
+fn default_middle() -> f64 {
+    0.6
+}
+
+impl Smooth {
+    /// The schedule with the usual shape.
+    pub fn new(target: f64, start: u32, length: u32) -> Self {
+        Self { target, start, length, beta: default_beta(), middle: default_middle() }
+    }
+
+    /// The value in an epoch.
+    pub fn at(&self, epoch: u32) -> f64 {
+        if epoch < self.start {
+            return 0.0;
+        }
+        let since = f64::from(epoch - self.start) + 1.0;
+        let length = f64::from(self.length);
+        if since >= length {
+            return self.target;
+        }
+        let middle = (self.middle * length).floor();
+        // Both parts and their slopes meet at the middle: there the power is m^β with slope β m^(β−1).
+        let power = middle.powf(self.beta);
+        let slope = self.beta * middle.powf(self.beta - 1.0);
+        let scale = self.target / ((length - middle) * slope + power);
+        let value = if since < middle {
+            scale * since.powf(self.beta)
+        } else {
+            let turn = scale * power;
+            turn + (self.target - turn) * (since - middle) / (length - middle)
+        };
+        value.min(self.target)
+    }
+}
+
+/// The sampling parameter q₁ = q₂: `Sin(start, end, first, last)` of the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Sin {
+    /// Value up to the epoch `first`.
+    pub start: f64,
+    /// Value from the epoch `last` on.
+    pub end: f64,
+    /// Where it begins to change.
+    pub first: u32,
+    /// Where it ends changing.
+    pub last: u32,
+}
+
+impl Default for Sin {
+    fn default() -> Self {
+        Self { start: 0.15, end: 0.33, first: 10, last: 80 }
+    }
+}
+
+impl Sin {
+    /// The value in an epoch.
+    pub fn at(&self, epoch: u32) -> f64 {
+        if epoch <= self.first {
+            return self.start;
+        }
+        if epoch > self.last {
+            return self.end;
+        }
+        let (first, last) = (f64::from(self.first), f64::from(self.last));
+        let middle = (first + last) / 2.0;
+        let wave = (std::f64::consts::PI * (f64::from(epoch) - middle) / (last - first)).sin();
+        wave * (self.end - self.start) / 2.0 + (self.end + self.start) / 2.0
+    }
+}
+
+/// From an epoch on, how many trajectories of the trajectory graph are sampled (κ).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trajectories {
+    /// First epoch.
+    pub from: u32,
+    /// How many.
+    pub count: u32,
+}
+
+/// κ in an epoch; 1 before the first entry.
+pub fn trajectories(schedule: &[Trajectories], epoch: u32) -> u32 {
+    schedule.iter().rev().find(|entry| entry.from <= epoch).map_or(1, |entry| entry.count)
+}
+
+/// The factor on the learning rate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum RateSchedule {
+    /// Always 1.
+    #[default]
+    Constant,
+    /// Multiplied at given epochs.
+    MultiStep {
+        /// The epochs.
+        milestones: Vec<u32>,
+        /// What the rate is multiplied with at each.
+        factor: f64,
+    },
+    /// Half a cosine from 1 to `floor` over the phase.
+    Cosine {
+        /// Last value.
+        #[serde(default)]
+        floor: f64,
+    },
+}
+
+impl RateSchedule {
+    /// The factor in an epoch of a phase with so many epochs.
+    pub fn at(&self, epoch: u32, epochs: u32) -> f64 {
+        match self {
+            Self::Constant => 1.0,
+            Self::MultiStep { milestones, factor } => {
+                let passed = milestones.iter().filter(|milestone| **milestone <= epoch).count();
+                factor.powi(i32::try_from(passed).unwrap_or(i32::MAX))
+            }
+            Self::Cosine { floor } => {
+                let done = f64::from(epoch) / f64::from(epochs.max(1));
+                floor + (1.0 - floor) * (1.0 + (std::f64::consts::PI * done).cos()) / 2.0
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn smooth_takes_the_values_of_the_authors_program() {
+        let smooth = Smooth::new(0.11, 0, 60);
+        for (epoch, value, digits) in [
+            (0, 0.0, 1e-4),
+            (10, 0.00026, 5e-6),
+            (20, 0.0035, 5e-5),
+            (30, 0.0165, 5e-5),
+            (35, 0.030, 5e-4),
+            (50, 0.080, 5e-4),
+            (59, 0.11, 1e-15),
+            (99, 0.11, 0.0),
+        ] {
+            assert!((smooth.at(epoch) - value).abs() <= digits, "{epoch}: {}", smooth.at(epoch));
+        }
+        assert!(smooth.at(0) > 0.0);
+    }
+
+    #[test]
+    fn smooth_starts_late_and_never_falls() {
+        let smooth = Smooth::new(1.0 / 255.0, 10, 30);
+        assert_eq!(smooth.at(9), 0.0);
+        assert!(smooth.at(10) > 0.0);
+        assert!(smooth.at(38) < 1.0 / 255.0 && smooth.at(39) == 1.0 / 255.0);
+        for smooth in [smooth, Smooth::new(0.3, 0, 1), Smooth::new(0.3, 2, 0), Smooth::new(0.3, 0, 2)] {
+            for epoch in 0..60 {
+                let (now, next) = (smooth.at(epoch), smooth.at(epoch + 1));
+                assert!(now.is_finite() && (0.0..=smooth.target).contains(&now) && now <= next);
+            }
+        }
+    }
+
+    #[test]
+    fn sin_runs_from_start_to_end() {
+        let sin = Sin::default();
+        assert_eq!((sin.at(0), sin.at(10), sin.at(81)), (0.15, 0.15, 0.33));
+        assert!((sin.at(45) - 0.24).abs() < 1e-12, "half way");
+        assert!((sin.at(80) - 0.33).abs() < 1e-12);
+        assert!((11..80).all(|epoch| sin.at(epoch) < sin.at(epoch + 1)));
+    }
+
+    #[test]
+    fn trajectories_follow_the_list() {
+        let paper = [(0, 2), (25, 4), (50, 8), (65, 4)].map(|(from, count)| Trajectories { from, count });
+        let found: Vec<u32> =
+            [0, 24, 25, 49, 50, 64, 65, 99].iter().map(|epoch| trajectories(&paper, *epoch)).collect();
+        assert_eq!(found, [2, 2, 4, 4, 8, 8, 4, 4]);
+        assert_eq!(trajectories(&[], 3), 1);
+    }
+
+    #[test]
+    fn learning_rates() {
+        let steps = RateSchedule::MultiStep { milestones: vec![3, 5], factor: 0.1 };
+        let at: Vec<f64> = (0..6).map(|epoch| steps.at(epoch, 10)).collect();
+        assert_eq!(at[..5], [1.0, 1.0, 1.0, 0.1, 0.1]);
+        assert!((at[5] - 0.01).abs() < 1e-15);
+        let cosine = RateSchedule::Cosine { floor: 0.1 };
+        assert!((cosine.at(0, 10) - 1.0).abs() < 1e-15 && (cosine.at(5, 10) - 0.55).abs() < 1e-15);
+        assert!((cosine.at(10, 10) - 0.1).abs() < 1e-15);
+    }
+}
