@@ -1,0 +1,254 @@
+//! The folder of a run: which files there are, and how they survive crashes and full disks.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+use crate::files;
+
+const CONFIG: &str = "config.toml";
+const METRICS: &str = "metrics.csv";
+const CHECKPOINT: &str = "checkpoint.safetensors";
+const PREVIOUS: &str = "checkpoint.previous.safetensors";
+const MODEL: &str = "model.safetensors";
+const CURVES: &str = "curves.svg";
+const OURS: [&str; 6] = [CONFIG, METRICS, CHECKPOINT, PREVIOUS, MODEL, CURVES];
+
+/// The folder of a run, held by this process alone.
+pub struct Folder {
+    path: PathBuf,
+    /// The open folder, locked as long as we live.
+    _lock: Option<File>,
+}
+
+/// A checkpoint that could be read.
+pub struct Found<T> {
+    /// What it holds.
+    pub state: T,
+    /// Why it is not the newest one, if so.
+    pub warning: Option<String>,
+}
+
+impl Folder {
+    /// A folder for a new run. A run that is there already is in the way unless `force` clears it away.
+    pub fn create(path: &Path, force: bool) -> Result<Self, Failure> {
+        let taken = OURS.iter().any(|name| path.join(name).exists());
+        if taken && !force {
+            let state = if path.join(MODEL).exists() { "a finished run" } else { "an unfinished run" };
+            return Err(Failure::usage(format!("'{}' holds {state}", path.display())).hint(format!(
+                "go on with `gains train --resume {}`, choose another folder with --out, or start over with --force",
+                path.display()
+            )));
+        }
+        fs::create_dir_all(path).map_err(|e| {
+            Failure::new(format!("cannot create the folder '{}': {e}", path.display()))
+                .hint("choose another with --out")
+        })?;
+        let folder = Self::lock(path)?;
+        folder.clear_leftovers();
+        for name in OURS {
+            let file = path.join(name);
+            match fs::remove_file(&file) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    return Err(Failure::new(format!("cannot remove '{}': {e}", file.display()))
+                        .hint("choose another folder with --out"));
+                }
+                _ => {}
+            }
+        }
+        Ok(folder)
+    }
+
+    /// The folder of a run that is there.
+    pub fn open(path: &Path) -> Result<Self, Failure> {
+        if !path.join(CONFIG).is_file() {
+            return Err(Failure::usage(format!("'{}' holds no run: there is no {CONFIG}", path.display()))
+                .hint("--resume takes the folder that --out named"));
+        }
+        let folder = Self::lock(path)?;
+        folder.clear_leftovers();
+        Ok(folder)
+    }
+
+    /// Two processes in one folder would destroy each other's checkpoints.
+    fn lock(path: &Path) -> Result<Self, Failure> {
+        // Not every system can open or lock a folder; then care is the user's.
+        let lock = File::open(path).ok();
+        if let Some(Err(TryLockError::WouldBlock)) = lock.as_ref().map(File::try_lock) {
+            return Err(Failure::new(format!("another process is training in '{}'", path.display()))
+                .hint("wait for it or stop it with Ctrl-C; other runs need another --out"));
+        }
+        Ok(Self { path: path.to_path_buf(), _lock: lock })
+    }
+
+    /// Removes what a killed process had begun to write.
+    fn clear_leftovers(&self) {
+        let Ok(entries) = fs::read_dir(&self.path) else { return };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if name.ends_with(".partial") && OURS.iter().any(|ours| name.starts_with(ours)) {
+                // Worst case it stays, which harms nothing.
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> PathBuf {
+        self.path.join(CONFIG)
+    }
+
+    /// One line per epoch.
+    pub fn metrics(&self) -> PathBuf {
+        self.path.join(METRICS)
+    }
+
+    /// The newest checkpoint.
+    pub fn checkpoint(&self) -> PathBuf {
+        self.path.join(CHECKPOINT)
+    }
+
+    /// The trained network.
+    pub fn model(&self) -> PathBuf {
+        self.path.join(MODEL)
+    }
+
+    /// The picture.
+    pub fn curves(&self) -> PathBuf {
+        self.path.join(CURVES)
+    }
+
+    /// Writes a file of the folder as a whole or not at all.
+    pub fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+        files::write_atomically(path, bytes).map_err(|failure| self.with_remedy(failure))
+    }
+
+    /// Replaces the checkpoint. At every moment one complete checkpoint is there, and the one before stays as
+    /// `checkpoint.previous.safetensors`.
+    pub fn save(&self, bytes: &[u8]) -> Result<(), Failure> {
+        let (newest, previous) = (self.checkpoint(), self.path.join(PREVIOUS));
+        // The name must differ from that of any finished file: a full disk shows here, before anything is moved.
+        let fresh = self.path.join(format!("{CHECKPOINT}.new.partial"));
+        files::write_atomically(&fresh, bytes).map_err(|failure| {
+            let place = newest.display().to_string();
+            let message = failure.message.replace(&fresh.display().to_string(), &place);
+            self.with_remedy(Failure { message, ..failure })
+        })?;
+        let moved = match fs::rename(&newest, &previous) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            _ => fs::rename(&fresh, &newest),
+        };
+        moved.map_err(|e| self.with_remedy(Failure::writing(&newest, &e)))?;
+        // Makes the new names last through a power cut, where the system lets folders be synchronised.
+        if let Ok(folder) = File::open(&self.path) {
+            let _ = folder.sync_all();
+        }
+        Ok(())
+    }
+
+    fn with_remedy(&self, failure: Failure) -> Failure {
+        let hint = if self.checkpoint().exists() {
+            "the last checkpoint is intact: make room on the disk, then"
+        } else {
+            "make room on the disk, then"
+        };
+        failure.hint(format!("{hint} `gains train --resume {}`", self.path.display()))
+    }
+
+    /// The newest checkpoint that `parse` accepts; none if the run never came so far as to write one.
+    pub fn load<T>(&self, parse: impl Fn(&[u8]) -> Result<T, String>) -> Result<Option<Found<T>>, Failure> {
+        let mut troubles: Vec<String> = Vec::new();
+        for name in [CHECKPOINT, PREVIOUS] {
+            let path = self.path.join(name);
+            if !path.exists() {
+                continue;
+            }
+            let parsed = files::read_limited(&path).map_err(|failure| failure.message).and_then(|bytes| {
+                parse(&bytes).map_err(|problem| format!("{name} is damaged: {problem}"))
+            });
+            match parsed {
+                Ok(state) => {
+                    let warning = troubles.pop().map(|trouble| format!("{trouble}; going on from {name}"));
+                    return Ok(Some(Found { state, warning }));
+                }
+                Err(trouble) => troubles.push(trouble),
+            }
+        }
+        if troubles.is_empty() {
+            return Ok(None);
+        }
+        Err(Failure::new(format!("'{}': {}", self.path.display(), troubles.join("; "))).hint(format!(
+            "start over with `gains train --config {} --out {} --force`, or copy a checkpoint back there",
+            self.config().display(),
+            self.path.display()
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(bytes: &[u8]) -> Result<String, String> {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        if text.starts_with("good") { Ok(text) } else { Err(format!("'{text}'")) }
+    }
+
+    fn names(path: &Path) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(path)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn the_checkpoint_before_stays() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::create(&place.path().join("a/b"), false).unwrap();
+        assert!(folder.load(parse).unwrap().is_none());
+        for text in ["good 1", "good 2", "good 3"] {
+            folder.save(text.as_bytes()).unwrap();
+            let found = folder.load(parse).unwrap().unwrap();
+            assert_eq!((found.state.as_str(), found.warning), (text, None));
+        }
+        assert_eq!(names(folder.path()), [PREVIOUS, CHECKPOINT]);
+        fs::write(folder.checkpoint(), "bad").unwrap();
+        let found = folder.load(parse).unwrap().unwrap();
+        assert_eq!(found.state, "good 2");
+        assert!(found.warning.unwrap().contains("checkpoint.safetensors is damaged"));
+        // Killed between the two renames.
+        fs::remove_file(folder.checkpoint()).unwrap();
+        assert_eq!(folder.load(parse).unwrap().unwrap().warning, None);
+        fs::write(folder.path().join(PREVIOUS), "bad").unwrap();
+        fs::write(folder.checkpoint(), "worse").unwrap();
+        let failure = folder.load(parse).err().unwrap();
+        assert!(failure.message.contains("'worse'") && failure.message.contains("'bad'"));
+        assert!(failure.hint.unwrap().contains("--force"));
+    }
+
+    #[test]
+    fn a_run_is_in_the_way_of_the_next() {
+        let place = tempfile::tempdir().unwrap();
+        fs::write(place.path().join("notes.txt"), "mine").unwrap();
+        let folder = Folder::create(place.path(), false).unwrap();
+        folder.save(b"good").unwrap();
+        let failure = Folder::create(place.path(), true).err().unwrap();
+        assert!(failure.message.contains("another process"), "{}", failure.message);
+        drop(folder);
+        let failure = Folder::create(place.path(), false).err().unwrap();
+        assert!(failure.message.contains("an unfinished run"), "{}", failure.message);
+        fs::write(place.path().join("checkpoint.safetensors.7.partial"), "x").unwrap();
+        drop(Folder::create(place.path(), true).unwrap());
+        assert_eq!(names(place.path()), ["notes.txt"], "other people's files stay");
+        assert!(Folder::open(place.path()).err().unwrap().message.contains("holds no run"));
+    }
+}
