@@ -3,14 +3,26 @@
 //! The trainer is a tape of coarse operations over points and boxes ([`device::Device`]): a layer, a pooling, a whole
 //! solver step, the loss. What a network is made of stands in a [`plan::Plan`].
 
+pub mod checkpoint;
 pub mod config;
 pub mod cpu;
 pub mod cuda;
 pub mod device;
+pub mod explore;
+pub mod metrics;
+mod pass;
 pub mod plan;
 pub mod presets;
+mod random;
 pub mod schedule;
+pub mod solve;
+pub mod tape;
+pub mod trainer;
 
+pub use checkpoint::{Checkpoint, CheckpointError};
 pub use config::{Config, ConfigError};
 pub use device::{Batch, Device, DeviceError, StepForm};
+pub use metrics::{BatchReport, EpochReport, Evaluation, Position};
 pub use plan::Plan;
+pub use presets::{PRESETS, Preset};
+pub use trainer::{Advance, Images, Outcome, TrainError, Trainer};

@@ -1,0 +1,205 @@
+//! A run between two batches, as bytes: one safetensors file with the numbers, and a note in its metadata.
+
+use std::collections::HashMap;
+
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use serde::{Deserialize, Serialize};
+
+use crate::config::Config;
+use crate::device::Moments;
+use crate::metrics::{EpochReport, EpochSums, Position};
+
+/// Key of the note in the metadata.
+const KEY: &str = "gains-checkpoint";
+/// Version of the note this program writes, and the newest it reads.
+const VERSION: u32 = 1;
+
+/// Why bytes are no checkpoint.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    /// Not a safetensors file, or cut short.
+    #[error("not a readable safetensors file: {0}")]
+    Container(String),
+    /// A safetensors file of something else.
+    #[error("the file holds no training checkpoint")]
+    NotACheckpoint,
+    /// Written by a newer program.
+    #[error("the checkpoint has version {found}, this program reads up to {VERSION}")]
+    Version {
+        /// Its version.
+        found: u32,
+    },
+    /// The note cannot be read.
+    #[error("the checkpoint is damaged: {0}")]
+    Damaged(String),
+}
+
+/// Everything that changes during a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct State {
+    /// The batch that comes next.
+    pub at: Position,
+    /// Steps the optimiser has taken.
+    pub updates: u64,
+    /// η: running average of first steps.
+    pub average_step: f64,
+    /// The parameters, in the order of the plan.
+    pub parameters: Vec<f64>,
+    /// The optimiser's moments.
+    pub moments: Moments,
+    /// The epoch so far.
+    pub sums: EpochSums,
+    /// The epoch before.
+    pub last_epoch: Option<EpochReport>,
+}
+
+/// A run that can be taken up again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checkpoint {
+    /// What is trained, and how.
+    pub config: Config,
+    /// Names of the classes.
+    pub classes: Vec<String>,
+    /// How far it is.
+    pub state: State,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Note {
+    version: u32,
+    config: String,
+    classes: Vec<String>,
+    at: Position,
+    updates: u64,
+    sums: EpochSums,
+    last_epoch: Option<EpochReport>,
+}
+
+impl Checkpoint {
+    /// The checkpoint as a file. Numbers are stored as float64, which holds those of every device exactly.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, CheckpointError> {
+        let state = &self.state;
+        let note = Note {
+            version: VERSION,
+            config: self.config.to_toml(),
+            classes: self.classes.clone(),
+            at: state.at,
+            updates: state.updates,
+            sums: state.sums,
+            last_epoch: state.last_epoch.clone(),
+        };
+        let note = serde_json::to_string(&note).map_err(|e| CheckpointError::Damaged(e.to_string()))?;
+        // JSON does not promise every bit of a number, so the average is a tensor as well.
+        let data = [
+            ("average_step", vec![state.average_step]),
+            ("first_moment", state.moments.first.clone()),
+            ("parameters", state.parameters.clone()),
+            ("second_moment", state.moments.second.clone()),
+        ]
+        .map(|(name, values)| {
+            (name, values.len(), values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>())
+        });
+        let container = |e: safetensors::SafeTensorError| CheckpointError::Container(e.to_string());
+        let mut views = Vec::new();
+        for (name, length, bytes) in &data {
+            views.push((*name, TensorView::new(Dtype::F64, vec![*length], bytes).map_err(container)?));
+        }
+        safetensors::serialize(views, Some(HashMap::from([(KEY.to_string(), note)]))).map_err(container)
+    }
+
+    /// Reads a checkpoint.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, CheckpointError> {
+        let container = |e: safetensors::SafeTensorError| CheckpointError::Container(e.to_string());
+        let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(container)?;
+        let text = metadata.metadata().as_ref().and_then(|entries| entries.get(KEY));
+        let text = text.ok_or(CheckpointError::NotACheckpoint)?;
+        let damaged = |e: String| CheckpointError::Damaged(e);
+        let version = serde_json::from_str::<serde_json::Value>(text)
+            .ok()
+            .and_then(|note| note.get("version")?.as_u64());
+        if let Some(found) = version.filter(|found| *found > u64::from(VERSION)) {
+            return Err(CheckpointError::Version { found: found.try_into().unwrap_or(u32::MAX) });
+        }
+        let note: Note = serde_json::from_str(text).map_err(|e| damaged(e.to_string()))?;
+        let config = Config::from_toml(&note.config).map_err(|e| damaged(e.to_string()))?;
+        let tensors = SafeTensors::deserialize(bytes).map_err(container)?;
+        let numbers = |name: &str| -> Result<Vec<f64>, CheckpointError> {
+            let view = tensors.tensor(name).map_err(|e| damaged(e.to_string()))?;
+            if view.dtype() != Dtype::F64 {
+                return Err(damaged(format!("{name} is not float64")));
+            }
+            let values: Vec<f64> =
+                view.data().as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
+            match values.iter().position(|value| !value.is_finite()) {
+                Some(index) => Err(damaged(format!("{name} holds {} at {index}", values[index]))),
+                None => Ok(values),
+            }
+        };
+        let parameters = numbers("parameters")?;
+        let moments = Moments { first: numbers("first_moment")?, second: numbers("second_moment")? };
+        if moments.first.len() != parameters.len() || moments.second.len() != parameters.len() {
+            return Err(damaged("parameters and moments differ in number".into()));
+        }
+        let [average_step] = numbers("average_step")?[..] else {
+            return Err(damaged("average_step is not one number".into()));
+        };
+        let phases = config.phases.len();
+        if note.at.phase > phases || (note.at.phase == phases && (note.at.epoch, note.at.batch) != (0, 0)) {
+            return Err(damaged(format!("it stands at {}, and there are {phases} phases", note.at)));
+        }
+        let state = State {
+            at: note.at,
+            updates: note.updates,
+            average_step,
+            parameters,
+            moments,
+            sums: note.sums,
+            last_epoch: note.last_epoch,
+        };
+        Ok(Self { config, classes: note.classes, state })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Checkpoint {
+        let config = Config::from_toml("name = 'x'\n[[phases]]\nepochs = 3\n").unwrap();
+        let state = State {
+            at: Position { phase: 0, epoch: 1, batch: 2 },
+            updates: 77,
+            average_step: 0.1 + 0.2,
+            parameters: vec![1.0 / 3.0, -0.0, f64::from(0.1_f32)],
+            moments: Moments { first: vec![1e-300, 2.0, 3.0], second: vec![5e-324, 0.0, 1.0] },
+            ..State::default()
+        };
+        Checkpoint { config, classes: vec!["a".into(), "ä\"".into()], state }
+    }
+
+    #[test]
+    fn every_bit_comes_back() {
+        let checkpoint = example();
+        let again = Checkpoint::from_bytes(&checkpoint.to_bytes().unwrap()).unwrap();
+        assert_eq!(again, checkpoint);
+        let bits = |values: &[f64]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+        assert_eq!(bits(&again.state.parameters), bits(&checkpoint.state.parameters));
+    }
+
+    #[test]
+    fn damage_is_noticed() {
+        let bytes = example().to_bytes().unwrap();
+        for length in 0..bytes.len() {
+            assert!(Checkpoint::from_bytes(&bytes[..length]).is_err(), "{length}");
+        }
+        let mut broken = example();
+        broken.state.parameters[1] = f64::NAN;
+        let read = Checkpoint::from_bytes(&broken.to_bytes().unwrap());
+        assert!(matches!(read, Err(CheckpointError::Damaged(_))));
+        broken = example();
+        broken.state.moments.first.pop();
+        assert!(Checkpoint::from_bytes(&broken.to_bytes().unwrap()).is_err());
+        let other = safetensors::serialize(Vec::<(&str, TensorView<'_>)>::new(), None).unwrap();
+        assert!(matches!(Checkpoint::from_bytes(&other), Err(CheckpointError::NotACheckpoint)));
+    }
+}
