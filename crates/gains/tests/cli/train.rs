@@ -54,12 +54,9 @@ impl Scene {
         let mut random = fastrand::Rng::with_seed(1);
         for (split, count) in [("train", 64_u32), ("t10k", 32)] {
             // A bright band whose height is the label, in noise: something can be learnt.
-            let pixels = (0..count).flat_map(|image| {
-                (0..28 * 28).map(move |i| (image % 10, i / 28))
-            });
-            let pixels: Vec<u8> = pixels
-                .map(|(label, row)| if row / 3 == label { 255 } else { random.u8(0..60) })
-                .collect();
+            let pixels = (0..count).flat_map(|image| (0..28 * 28).map(move |i| (image % 10, i / 28)));
+            let pixels: Vec<u8> =
+                pixels.map(|(label, row)| if row / 3 == label { 255 } else { random.u8(0..60) }).collect();
             let images = idx(&[0x803, count, 28, 28], pixels.into_iter());
             let labels = idx(&[0x801, count], (0..count).map(|image| (image % 10) as u8));
             std::fs::write(data.join(format!("{split}-images-idx3-ubyte")), images).unwrap();
@@ -108,8 +105,7 @@ impl Scene {
     /// A long run that has finished at least so many epochs.
     fn running(&self, out: &str, epochs: usize) -> Child {
         let flags = format!("--config tiny.toml --out {out} --set phases[1].epochs=1000000");
-        let child =
-            self.command(&flags).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let child = self.command(&flags).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let limit = Instant::now() + Duration::from_secs(60);
         while self.epochs(out) < epochs {
             assert!(Instant::now() < limit, "the run does not get on");
@@ -166,7 +162,9 @@ const ALL: [&str; 6] = [
 #[test]
 fn presets_are_listed_and_printed() {
     let table = ok(&["train", "--list-presets"]);
-    for word in ["quick", "mnist-provable-0.22-difference", "fashion-mnist", "provable", "0.22", "150", "difference"] {
+    for word in
+        ["quick", "mnist-provable-0.22-difference", "fashion-mnist", "provable", "0.22", "150", "difference"]
+    {
         assert!(table.contains(word), "{word}\n{table}");
     }
     let folder = tempfile::tempdir().unwrap();
@@ -176,8 +174,16 @@ fn presets_are_listed_and_printed() {
         std::fs::write(&file, &printed).unwrap();
         assert_eq!(ok(&["train", "--config", text(&file), "--print-config"]), printed, "{name}");
     }
-    let changed =
-        ok(&["train", "--preset", "quick", "--seed", "3", "--set", "phases[1].eps.target=0.25", "--print-config"]);
+    let changed = ok(&[
+        "train",
+        "--preset",
+        "quick",
+        "--seed",
+        "3",
+        "--set",
+        "phases[1].eps.target=0.25",
+        "--print-config",
+    ]);
     assert!(changed.contains("seed = 3\n") && changed.contains("target = 0.25\n"), "{changed}");
 }
 
@@ -239,7 +245,9 @@ fn a_whole_run_leaves_a_network_that_other_commands_take() {
     let folder = scene.path("runs/tiny-seed7");
     assert_eq!(names(&folder), ALL);
     let said = stdout(&output);
-    for word in ["gains certify --model runs/tiny-seed7/model.safetensors", "gains eval", "--eps 0.02", "test"] {
+    for word in
+        ["gains certify --model runs/tiny-seed7/model.safetensors", "gains eval", "--eps 0.02", "test"]
+    {
         assert!(said.contains(word), "{word}\n{said}");
     }
     let metrics = String::from_utf8(scene.read("runs/tiny-seed7/metrics.csv")).unwrap();
@@ -274,7 +282,9 @@ fn a_whole_run_leaves_a_network_that_other_commands_take() {
 #[test]
 fn standard_and_adversarial_runs_have_no_boxes() {
     let scene = Scene::new();
-    for (method, phase) in [("standard", ""), ("adversarial", "eps = { target = 0.1 }\nattack = { steps = 2 }\n")] {
+    for (method, phase) in
+        [("standard", ""), ("adversarial", "eps = { target = 0.1 }\nattack = { steps = 2 }\n")]
+    {
         let config = format!(
             "name = '{method}'\ndataset = 'mnist'\nbatch = 16\nmethod = '{method}'\nnetwork.encoder.channels = [2, 2]\n\
              network.dynamics.channels = [2, 2]\n[[phases]]\nepochs = 2\n{phase}"

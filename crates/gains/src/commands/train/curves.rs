@@ -53,7 +53,9 @@ fn panels(rows: &[Row]) -> Vec<Panel> {
             title: "accuracy in %",
             curves: vec![
                 curve(rows, "training images", BLUE, |row| Some(percent(row.accuracy))),
-                curve(rows, "their boxes, on sampled trajectories", ORANGE, |row| row.robust_accuracy.map(percent)),
+                curve(rows, "their boxes, on sampled trajectories", ORANGE, |row| {
+                    row.robust_accuracy.map(percent)
+                }),
                 curve(rows, "test images", GREEN, |row| row.test_accuracy.map(percent)),
             ],
             least: (0.0, 100.0),
@@ -99,12 +101,7 @@ fn turns(rows: &[Row]) -> Vec<(f64, String)> {
     turns
 }
 
-fn paint(
-    area: &Area<'_>,
-    panel: &Panel,
-    turns: &[(f64, String)],
-    last: f64,
-) -> Result<(), Box<dyn Error>> {
+fn paint(area: &Area<'_>, panel: &Panel, turns: &[(f64, String)], last: f64) -> Result<(), Box<dyn Error>> {
     let values = panel.curves.iter().flat_map(|curve| &curve.points).map(|point| point.1);
     let (low, high) = values.fold(panel.least, |(low, high), value| (low.min(value), high.max(value)));
     let high = if high > low { high + 0.04 * (high - low) } else { low + 1.0 };

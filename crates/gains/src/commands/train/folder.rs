@@ -18,6 +18,8 @@ const OURS: [&str; 6] = [CONFIG, METRICS, CHECKPOINT, PREVIOUS, MODEL, CURVES];
 /// The folder of a run, held by this process alone.
 pub struct Folder {
     path: PathBuf,
+    /// What to type to go on with the run.
+    resume: String,
     /// The open folder, locked as long as we live.
     _lock: Option<File>,
 }
@@ -31,8 +33,8 @@ pub struct Found<T> {
 }
 
 impl Folder {
-    /// A folder for a new run. A run that is there already is in the way unless `force` clears it away.
-    pub fn create(path: &Path, force: bool) -> Result<Self, Failure> {
+    /// Refuses a folder that holds a run, unless `force` allows it to be cleared away.
+    pub fn vacant(path: &Path, force: bool) -> Result<(), Failure> {
         let taken = OURS.iter().any(|name| path.join(name).exists());
         if taken && !force {
             let state = if path.join(MODEL).exists() { "a finished run" } else { "an unfinished run" };
@@ -41,11 +43,18 @@ impl Folder {
                 path.display()
             )));
         }
+        Ok(())
+    }
+
+    /// A folder for a new run, with the command that goes on with it. A run that is there already is in the way
+    /// unless `force` clears it away.
+    pub fn create(path: &Path, force: bool, resume: String) -> Result<Self, Failure> {
+        Self::vacant(path, force)?;
         fs::create_dir_all(path).map_err(|e| {
             Failure::new(format!("cannot create the folder '{}': {e}", path.display()))
                 .hint("choose another with --out")
         })?;
-        let folder = Self::lock(path)?;
+        let folder = Self::lock(path, resume)?;
         folder.clear_leftovers();
         for name in OURS {
             let file = path.join(name);
@@ -60,26 +69,33 @@ impl Folder {
         Ok(folder)
     }
 
-    /// The folder of a run that is there.
-    pub fn open(path: &Path) -> Result<Self, Failure> {
-        if !path.join(CONFIG).is_file() {
-            return Err(Failure::usage(format!("'{}' holds no run: there is no {CONFIG}", path.display()))
-                .hint("--resume takes the folder that --out named"));
+    /// The configuration of a run that is there.
+    pub fn config_of(path: &Path) -> Result<PathBuf, Failure> {
+        let config = path.join(CONFIG);
+        if config.is_file() {
+            return Ok(config);
         }
-        let folder = Self::lock(path)?;
+        Err(Failure::usage(format!("'{}' holds no run: there is no {CONFIG}", path.display()))
+            .hint("--resume takes the folder that --out named"))
+    }
+
+    /// The folder of a run that is there, with the command that goes on with it.
+    pub fn open(path: &Path, resume: String) -> Result<Self, Failure> {
+        Self::config_of(path)?;
+        let folder = Self::lock(path, resume)?;
         folder.clear_leftovers();
         Ok(folder)
     }
 
     /// Two processes in one folder would destroy each other's checkpoints.
-    fn lock(path: &Path) -> Result<Self, Failure> {
+    fn lock(path: &Path, resume: String) -> Result<Self, Failure> {
         // Not every system can open or lock a folder; then care is the user's.
         let lock = File::open(path).ok();
         if let Some(Err(TryLockError::WouldBlock)) = lock.as_ref().map(File::try_lock) {
             return Err(Failure::new(format!("another process is training in '{}'", path.display()))
                 .hint("wait for it or stop it with Ctrl-C; other runs need another --out"));
         }
-        Ok(Self { path: path.to_path_buf(), _lock: lock })
+        Ok(Self { path: path.to_path_buf(), resume, _lock: lock })
     }
 
     /// Removes what a killed process had begun to write.
@@ -98,6 +114,11 @@ impl Folder {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What to type to go on with the run.
+    pub fn resume(&self) -> &str {
+        &self.resume
     }
 
     /// The configuration.
@@ -159,7 +180,7 @@ impl Folder {
         } else {
             "make room on the disk, then"
         };
-        failure.hint(format!("{hint} `gains train --resume {}`", self.path.display()))
+        failure.hint(format!("{hint} `{}`", self.resume))
     }
 
     /// The newest checkpoint that `parse` accepts; none if the run never came so far as to write one.
@@ -170,9 +191,9 @@ impl Folder {
             if !path.exists() {
                 continue;
             }
-            let parsed = files::read_limited(&path).map_err(|failure| failure.message).and_then(|bytes| {
-                parse(&bytes).map_err(|problem| format!("{name} is damaged: {problem}"))
-            });
+            let parsed = files::read_limited(&path)
+                .map_err(|failure| failure.message)
+                .and_then(|bytes| parse(&bytes).map_err(|problem| format!("{name} is damaged: {problem}")));
             match parsed {
                 Ok(state) => {
                     let warning = troubles.pop().map(|trouble| format!("{trouble}; going on from {name}"));
@@ -213,7 +234,7 @@ mod tests {
     #[test]
     fn the_checkpoint_before_stays() {
         let place = tempfile::tempdir().unwrap();
-        let folder = Folder::create(&place.path().join("a/b"), false).unwrap();
+        let folder = Folder::create(&place.path().join("a/b"), false, String::new()).unwrap();
         assert!(folder.load(parse).unwrap().is_none());
         for text in ["good 1", "good 2", "good 3"] {
             folder.save(text.as_bytes()).unwrap();
@@ -239,16 +260,16 @@ mod tests {
     fn a_run_is_in_the_way_of_the_next() {
         let place = tempfile::tempdir().unwrap();
         fs::write(place.path().join("notes.txt"), "mine").unwrap();
-        let folder = Folder::create(place.path(), false).unwrap();
+        let folder = Folder::create(place.path(), false, String::new()).unwrap();
         folder.save(b"good").unwrap();
-        let failure = Folder::create(place.path(), true).err().unwrap();
+        let failure = Folder::create(place.path(), true, String::new()).err().unwrap();
         assert!(failure.message.contains("another process"), "{}", failure.message);
         drop(folder);
-        let failure = Folder::create(place.path(), false).err().unwrap();
+        let failure = Folder::create(place.path(), false, String::new()).err().unwrap();
         assert!(failure.message.contains("an unfinished run"), "{}", failure.message);
         fs::write(place.path().join("checkpoint.safetensors.7.partial"), "x").unwrap();
-        drop(Folder::create(place.path(), true).unwrap());
+        drop(Folder::create(place.path(), true, String::new()).unwrap());
         assert_eq!(names(place.path()), ["notes.txt"], "other people's files stay");
-        assert!(Folder::open(place.path()).err().unwrap().message.contains("holds no run"));
+        assert!(Folder::open(place.path(), String::new()).err().unwrap().message.contains("holds no run"));
     }
 }

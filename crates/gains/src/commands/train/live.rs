@@ -106,7 +106,8 @@ impl Live {
     }
 
     fn place(&self, phase: usize, epoch: u32) -> String {
-        let (name, epochs) = self.phases.get(phase).map_or(("?", 0), |(name, epochs, _)| (name.as_str(), *epochs));
+        let (name, epochs) =
+            self.phases.get(phase).map_or(("?", 0), |(name, epochs, _)| (name.as_str(), *epochs));
         format!("{name} {}/{epochs}", epoch + 1)
     }
 }
@@ -119,7 +120,10 @@ fn describe(method: Method, report: &BatchReport) -> String {
     match method {
         Method::Standard => format!("loss {:.3}  {accuracy} right  {steps} steps", loss.total),
         Method::Adversarial => {
-            format!("loss {:.3}  eps {:.4}  {accuracy} right under attack  {steps} steps", loss.total, report.eps)
+            format!(
+                "loss {:.3}  eps {:.4}  {accuracy} right under attack  {steps} steps",
+                loss.total, report.eps
+            )
         }
         Method::Provable => format!(
             "loss {:.3} (clean {:.3}, robust {:.3}, width {:.3})  eps {:.4}  κ {}  {} splits  {steps}+{} steps  \

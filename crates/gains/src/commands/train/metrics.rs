@@ -82,7 +82,11 @@ mod tests {
         std::fs::write(&path, &bytes).unwrap();
         assert_eq!(read(&path, 9), rows);
         assert_eq!(read(&path, 2), rows[..2]);
-        assert!(String::from_utf8(bytes.clone()).unwrap().starts_with("phase,epoch,eps,kappa,q,loss,clean,robust,width,"));
+        assert!(
+            String::from_utf8(bytes.clone())
+                .unwrap()
+                .starts_with("phase,epoch,eps,kappa,q,loss,clean,robust,width,")
+        );
         std::fs::write(&path, &bytes[..bytes.len() - 40]).unwrap();
         assert_eq!(read(&path, 9), rows[..2], "a torn line is dropped");
         assert!(read(&folder.path().join("none"), 9).is_empty());

@@ -27,9 +27,10 @@ pub struct Pace {
 impl Pace {
     /// The pace of a run with so many batches in each epoch.
     pub fn new(config: &Config, batches: u32) -> Self {
-        let efforts = config.phases.iter().flat_map(|phase| {
-            (0..phase.epochs).map(|epoch| effort(config.method, phase, epoch))
-        });
+        let efforts = config
+            .phases
+            .iter()
+            .flat_map(|phase| (0..phase.epochs).map(|epoch| effort(config.method, phase, epoch)));
         Self { efforts: efforts.collect(), batches: f64::from(batches), seconds: 0.0, done: 0.0 }
     }
 

@@ -1,10 +1,11 @@
 //! What to train: a preset, a file or a run that is there already, with settings changed by `--set`.
 
+use std::cmp::Ordering;
 use std::fmt::Write as _;
 use std::path::Path;
 
 use gains_train::config::Problem;
-use gains_train::{Config, ConfigError, presets};
+use gains_train::{Checkpoint, Config, ConfigError, presets};
 use serde::Deserialize;
 
 use crate::cli::TrainArgs;
@@ -111,9 +112,9 @@ fn unfit(place: &str, problem: &Problem) -> Failure {
 
 /// TOML errors draw the offending line over several lines: this keeps the place and what is wrong.
 fn in_one_line(message: &str) -> String {
-    let drawing = |line: &&str| line.split_once('|').is_some_and(|(gutter, _)| {
-        gutter.trim().chars().all(|c| c.is_ascii_digit())
-    });
+    let drawing = |line: &&str| {
+        line.split_once('|').is_some_and(|(gutter, _)| gutter.trim().chars().all(|c| c.is_ascii_digit()))
+    };
     let lines: Vec<&str> = message.lines().filter(|line| !drawing(line)).map(str::trim).collect();
     lines.join(": ").replace("TOML parse error at ", "")
 }
@@ -134,6 +135,40 @@ pub fn continues(before: &Config, after: &Config) -> Result<(), Failure> {
         Some((key, _)) => Err(Failure::usage(format!("{key} cannot change in a run that has begun"))
             .hint("start a new run with --config and --out")),
     }
+}
+
+/// A checkpoint for a configuration that may differ from its own as far as [`continues`] allows, and in how long the
+/// phases are that are not over.
+pub fn take_over(checkpoint: Checkpoint, config: &Config) -> Result<Checkpoint, Failure> {
+    continues(&checkpoint.config, config)?;
+    let Checkpoint { config: before, classes, mut state } = checkpoint;
+    let refuse =
+        |message: String| Err(Failure::usage(message).hint("start a new run with --config and --out"));
+    if before.phases.len() != config.phases.len() {
+        return refuse(format!("the run began with {} phases and cannot change that", before.phases.len()));
+    }
+    // Between two phases it stands at the beginning of the later one. If the earlier has become longer, it goes on.
+    let at = &mut state.at;
+    if let (Some(earlier), 0, 0) = (at.phase.checked_sub(1), at.epoch, at.batch) {
+        let done = before.phases[earlier].epochs;
+        if config.phases[earlier].epochs > done {
+            (at.phase, at.epoch) = (earlier, done);
+        }
+    }
+    for (index, (old, new)) in before.phases.iter().zip(&config.phases).enumerate() {
+        let (least, fits) = match index.cmp(&at.phase) {
+            Ordering::Less => (old.epochs, new.epochs == old.epochs),
+            Ordering::Equal => (at.epoch, new.epochs > at.epoch || (new.epochs == at.epoch && at.batch == 0)),
+            Ordering::Greater => (0, true),
+        };
+        if !fits {
+            return refuse(format!(
+                "phases[{index}].epochs: is {}, but the run has {least} behind it",
+                new.epochs
+            ));
+        }
+    }
+    Ok(Checkpoint { config: config.clone(), classes, state })
 }
 
 #[cfg(test)]
@@ -190,7 +225,11 @@ mod tests {
     fn errors_of_files_take_one_line() {
         let error = Config::from_toml("batch = 3\nbach = 4\n[[phases]]\nepochs = 3").unwrap_err();
         let failure = refuse("'f'", &error);
-        assert!(failure.message.starts_with("'f': line 2, column 1: unknown field `bach`"), "{}", failure.message);
+        assert!(
+            failure.message.starts_with("'f': line 2, column 1: unknown field `bach`"),
+            "{}",
+            failure.message
+        );
         assert_eq!(failure.message.lines().count(), 1);
     }
 
@@ -202,5 +241,28 @@ mod tests {
             let failure = continues(&before, &set(&before, change).unwrap()).expect_err(change);
             assert!(failure.message.contains("cannot change"));
         }
+    }
+
+    #[test]
+    fn unfinished_phases_may_change_their_length() {
+        let at = |phase, epoch, batch| {
+            let mut state = gains_train::checkpoint::State::default();
+            (state.at.phase, state.at.epoch, state.at.batch) = (phase, epoch, batch);
+            Checkpoint { config: quick(), classes: Vec::new(), state }
+        };
+        let take = |checkpoint: Checkpoint, change: &str| {
+            take_over(checkpoint, &set(&quick(), change).unwrap())
+                .map(|taken| (taken.state.at.phase, taken.state.at.epoch, taken.state.at.batch))
+                .map_err(|failure| failure.message)
+        };
+        assert_eq!(take(at(1, 3, 5), "phases[1].epochs=4"), Ok((1, 3, 5)));
+        assert_eq!(take(at(1, 3, 0), "phases[1].epochs=3"), Ok((1, 3, 0)));
+        assert!(take(at(1, 3, 5), "phases[1].epochs=3").unwrap_err().contains("has 3 behind it"));
+        assert!(take(at(1, 3, 5), "phases[0].epochs=5").unwrap_err().contains("has 4 behind it"));
+        // A phase that is just over can be made longer, the last one too.
+        assert_eq!(take(at(1, 0, 0), "phases[0].epochs=5"), Ok((0, 4, 0)));
+        assert_eq!(take(at(2, 0, 0), "phases[1].epochs=9"), Ok((1, 8, 0)));
+        assert_eq!(take(at(2, 0, 0), "optimiser.rate=1e-5"), Ok((2, 0, 0)));
+        assert!(take(at(0, 1, 0), "phases=[]").unwrap_err().contains("2 phases"));
     }
 }
