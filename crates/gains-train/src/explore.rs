@@ -114,7 +114,11 @@ pub fn explore<S: Steps>(
             };
             let split = possible.iter().count() > 1;
             found.splits += usize::from(split);
-            let accepts = possible.iter().any(|action| action != Action::Reject);
+            // Nothing will set out from the checkpoints of the last trajectory.
+            let last = found.ends.len() + 1 >= rules.trajectories;
+            let branches = split && !last && path.branchings < MOST_BRANCHINGS;
+            let accepts = |action: Action| action != Action::Reject;
+            let accepts = accepts(chosen) || (branches && possible.iter().any(accepts));
             let end = accepts.then(|| steps.accept(path.state, trial));
             let follow = |action: Action| Path {
                 state: end.filter(|_| action != Action::Reject).unwrap_or(path.state),
@@ -123,7 +127,7 @@ pub fn explore<S: Steps>(
                 actions: path.actions + 1,
                 branchings: path.branchings + usize::from(split),
             };
-            if path.branchings < MOST_BRANCHINGS {
+            if branches {
                 for action in possible.iter().filter(|action| *action != chosen) {
                     if pending.len() <= MOST_PENDING {
                         pending.push(follow(action));

@@ -123,7 +123,7 @@ fn the_reference_can_be_included() {
         let found = run(&mut steps, 0.25, &reference, &fixed, seed);
         assert_eq!(found.locations, [0], "does what the reference does");
         assert_eq!(steps.tried[1], (0, 0.0, 0.125));
-        assert_eq!(steps.tried[2], (1, 0.125, 0.25));
+        assert_eq!(steps.tried[2], (1, 0.125, 0.25), "the step that was rejected is not kept");
         assert_eq!(steps.tried.len(), reference.len());
     }
 }
