@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use gains_train::config::Method;
 use gains_train::cpu::Cpu;
 use gains_train::solve::inference_step;
-use gains_train::{Checkpoint, Config, Plan, StepForm, TrainError, presets};
+use gains_train::{Checkpoint, Config, DeviceError, Plan, Position, StepForm, TrainError, presets};
 
 use self::folder::{Folder, Found};
 use self::material::Material;
@@ -104,22 +104,41 @@ fn train(
     }
 }
 
-/// What a user can do about an error of the trainer; `resume` is the command that goes on with the run.
-fn explain(error: &TrainError, resume: Option<(&str, &Config)>) -> Failure {
-    use gains_train::DeviceError;
+/// How a run that failed can go on.
+struct Rescue<'a> {
+    /// The command.
+    resume: &'a str,
+    /// The learning rate it had.
+    rate: f64,
+    /// Where its checkpoint stands.
+    saved: Option<Position>,
+}
+
+impl std::fmt::Display for Rescue<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.saved {
+            Some(at) => write!(f, "the checkpoint before {at} is good; go on from there"),
+            None => write!(f, "no checkpoint was saved yet; start over"),
+        }
+    }
+}
+
+/// What a user can do about an error of the trainer.
+fn explain(error: &TrainError, rescue: Option<Rescue<'_>>) -> Failure {
     let failure = Failure::new(error.to_string());
-    match (error, resume) {
+    match (error, rescue) {
         (TrainError::Device(DeviceError::Missing { hint, .. }), _) => failure.hint(hint.as_str()),
         (TrainError::Device(DeviceError::OutOfMemory { .. }), _) => {
-            failure.hint("use a smaller batch (--set batch=N), fewer images (--set images=N) or another --device")
+            failure.hint("start a new run with a smaller batch (--set batch=N) or on another --device")
         }
         (TrainError::Config(problem), _) => failure.hint(problem.hint.as_str()),
-        (TrainError::Diverged { .. }, Some((resume, config))) => failure.hint(format!(
-            "what was saved is intact; go on from there with a lower rate: `{resume} --set optimiser.rate={}`",
-            config.optimiser.rate / 4.0
+        (TrainError::Diverged { .. }, Some(rescue)) => failure.hint(format!(
+            "{rescue} with a lower rate: `{} --set optimiser.rate={}`",
+            rescue.resume,
+            rescue.rate / 4.0
         )),
-        (_, Some((resume, _))) => failure.hint(format!("what was saved is intact; go on with `{resume}`")),
-        (_, None) => failure.hint("see docs/training.md for what can be trained"),
+        (_, Some(rescue)) => failure.hint(format!("{rescue} with `{}`", rescue.resume)),
+        (_, None) => failure.hint("docs/training.md says what can be trained"),
     }
 }
 

@@ -72,8 +72,11 @@ impl Scene {
 
     /// `gains train` in the scene's folder; paths are relative to it.
     fn command(&self, flags: &str) -> Command {
-        let mut command = gains(&["train", "--threads", "1", "--data-dir", "data"]);
+        let mut command = gains(&["train", "--data-dir", "data"]);
         command.args(flags.split(' ')).current_dir(self.folder.path());
+        if !flags.contains("--threads") {
+            command.args(["--threads", "1"]);
+        }
         command
     }
 
@@ -265,7 +268,8 @@ fn a_whole_run_leaves_a_network_that_other_commands_take() {
     // What was trained is what the folder says, and training again gives the same.
     scene.trained("--config runs/tiny-seed7/config.toml --out again --quiet");
     assert!(scene.read("again/model.safetensors") == scene.read("runs/tiny-seed7/model.safetensors"));
-    scene.trained("--config tiny.toml --out threads --threads 2".trim());
+    scene.trained("--config tiny.toml --out threads --threads 2 --quiet");
+    assert!(scene.read("threads/model.safetensors") == scene.read("again/model.safetensors"));
     let model = folder.join("model.safetensors");
     let data = scene.path("data");
     let rest = ["--model", text(&model), "--data-dir", text(&data), "--samples", "0..5"];
@@ -349,6 +353,10 @@ fn a_damaged_checkpoint_gives_way_to_the_one_before() {
     std::fs::remove_file(scene.path("run/checkpoint.safetensors")).unwrap();
     scene.trained("--resume run");
     assert!(scene.read("run/model.safetensors") == model);
+    // The damaged one was kept aside, and goes with the run.
+    assert!(scene.path("run/checkpoint.damaged.safetensors").exists());
+    scene.trained("--config tiny.toml --out run --force");
+    assert_eq!(names(&scene.path("run")), ALL);
 }
 
 #[cfg(unix)]
@@ -420,7 +428,8 @@ fn a_run_that_diverges_says_where_and_what_to_do() {
     let flags = "--config tiny.toml --out run --set phases[1].epochs=400 --set optimiser.rate=10 --set optimiser.beta2=0.0";
     let said = scene.refused(flags, 1, "diverged");
     assert!(said.contains("epoch") && said.contains("batch"), "{said}");
-    assert!(said.contains("--resume run --set optimiser.rate="), "{said}");
+    assert!(said.contains("gains train --resume run"), "{said}");
+    assert!(said.contains("--set optimiser.rate=2.5"), "{said}");
     assert!(!scene.path("run/model.safetensors").exists());
 }
 

@@ -13,7 +13,9 @@ const CHECKPOINT: &str = "checkpoint.safetensors";
 const PREVIOUS: &str = "checkpoint.previous.safetensors";
 const MODEL: &str = "model.safetensors";
 const CURVES: &str = "curves.svg";
-const OURS: [&str; 6] = [CONFIG, METRICS, CHECKPOINT, PREVIOUS, MODEL, CURVES];
+/// A checkpoint that could not be read, set aside.
+const DAMAGED: &str = "checkpoint.damaged.safetensors";
+const OURS: [&str; 7] = [CONFIG, METRICS, CHECKPOINT, PREVIOUS, DAMAGED, MODEL, CURVES];
 
 /// The folder of a run, held by this process alone.
 pub struct Folder {
@@ -157,10 +159,10 @@ impl Folder {
         let (newest, previous) = (self.checkpoint(), self.path.join(PREVIOUS));
         // The name must differ from that of any finished file: a full disk shows here, before anything is moved.
         let fresh = self.path.join(format!("{CHECKPOINT}.new.partial"));
-        files::write_atomically(&fresh, bytes).map_err(|failure| {
+        files::write_atomically(&fresh, bytes).map_err(|mut failure| {
             let place = newest.display().to_string();
-            let message = failure.message.replace(&fresh.display().to_string(), &place);
-            self.with_remedy(Failure { message, ..failure })
+            failure.message = failure.message.replace(&fresh.display().to_string(), &place);
+            self.with_remedy(failure)
         })?;
         let moved = match fs::rename(&newest, &previous) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
@@ -172,6 +174,12 @@ impl Folder {
             let _ = folder.sync_all();
         }
         Ok(())
+    }
+
+    /// Moves a damaged checkpoint out of the way, lest it take the place of the good one before it.
+    fn set_aside(&self) -> Result<(), Failure> {
+        let newest = self.checkpoint();
+        fs::rename(&newest, self.path.join(DAMAGED)).map_err(|e| Failure::writing(&newest, &e))
     }
 
     fn with_remedy(&self, failure: Failure) -> Failure {
@@ -197,6 +205,9 @@ impl Folder {
             match parsed {
                 Ok(state) => {
                     let warning = troubles.pop().map(|trouble| format!("{trouble}; going on from {name}"));
+                    if warning.is_some() {
+                        self.set_aside()?;
+                    }
                     return Ok(Some(Found { state, warning }));
                 }
                 Err(trouble) => troubles.push(trouble),
@@ -246,9 +257,16 @@ mod tests {
         let found = folder.load(parse).unwrap().unwrap();
         assert_eq!(found.state, "good 2");
         assert!(found.warning.unwrap().contains("checkpoint.safetensors is damaged"));
-        // Killed between the two renames.
-        fs::remove_file(folder.checkpoint()).unwrap();
+        assert_eq!(names(folder.path()), [DAMAGED, PREVIOUS]);
+        // As it is between the two renames, too.
         assert_eq!(folder.load(parse).unwrap().unwrap().warning, None);
+        folder.save(b"good 3").unwrap();
+        let previous = folder.path().join(PREVIOUS);
+        assert_eq!(
+            fs::read(&previous).unwrap(),
+            b"good 2",
+            "the good one is never replaced by the damaged one"
+        );
         fs::write(folder.path().join(PREVIOUS), "bad").unwrap();
         fs::write(folder.checkpoint(), "worse").unwrap();
         let failure = folder.load(parse).err().unwrap();

@@ -112,26 +112,31 @@ impl Live {
     }
 }
 
+/// A loss in a few characters, however large.
+fn short(loss: f64) -> String {
+    if loss.abs() < 1e4 { format!("{loss:.3}") } else { format!("{loss:.1e}") }
+}
+
 fn describe(method: Method, report: &BatchReport) -> String {
     let loss = &report.loss;
     let steps = report.concrete_steps;
     let percent = |part: f64| format!("{:.1} %", 100.0 * part);
     let accuracy = percent(report.accuracy);
     match method {
-        Method::Standard => format!("loss {:.3}  {accuracy} right  {steps} steps", loss.total),
+        Method::Standard => format!("loss {}  {accuracy} right  {steps} steps", short(loss.total)),
         Method::Adversarial => {
             format!(
-                "loss {:.3}  eps {:.4}  {accuracy} right under attack  {steps} steps",
+                "loss {}  eps {:.4}  {accuracy} right under attack  {steps} steps",
                 loss.total, report.eps
             )
         }
         Method::Provable => format!(
-            "loss {:.3} (clean {:.3}, robust {:.3}, width {:.3})  eps {:.4}  κ {}  {} splits  {steps}+{} steps  \
+            "loss {} (clean {}, robust {}, width {})  eps {:.4}  κ {}  {} splits  {steps}+{} steps  \
              {accuracy} right, {} for sure",
-            loss.total,
-            loss.clean,
-            loss.robust,
-            loss.width,
+            short(loss.total),
+            short(loss.clean),
+            short(loss.robust),
+            short(loss.width),
             report.eps,
             report.kappa,
             report.splits,
@@ -144,9 +149,9 @@ fn describe(method: Method, report: &BatchReport) -> String {
 /// What an epoch came to.
 fn summary(method: Method, row: &Row) -> String {
     let percent = |part: f64| format!("{:.1} %", 100.0 * part);
-    let mut text = format!("loss {:.4}", row.loss);
+    let mut text = format!("loss {}", short(row.loss));
     if let (Method::Provable, Some(robust), Some(width)) = (method, row.robust, row.width) {
-        text += &format!(" (clean {:.4}, robust {robust:.4}, width {width:.4})", row.clean);
+        text += &format!(" (clean {}, robust {}, width {})", short(row.clean), short(robust), short(width));
     }
     if method != Method::Standard {
         text += &format!("  eps {:.5}", row.eps);

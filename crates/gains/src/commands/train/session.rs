@@ -4,14 +4,16 @@ use std::time::Instant;
 
 use gains_core::model_file::write_model;
 use gains_train::config::Method;
-use gains_train::{Advance, BatchReport, Checkpoint, Config, Device, EpochReport, TrainError, Trainer};
+use gains_train::{
+    Advance, BatchReport, Checkpoint, Config, Device, EpochReport, Position, TrainError, Trainer,
+};
 
 use super::folder::Folder;
 use super::live::Live;
 use super::material::Material;
 use super::metrics::{Row, read, to_csv};
 use super::pace::span;
-use super::{curves, data_flag, explain, quoted, target};
+use super::{Rescue, curves, data_flag, explain, quoted, target};
 use crate::cli::{Global, TrainArgs};
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
@@ -23,6 +25,8 @@ pub struct Session<D: Device> {
     device: &'static str,
     folder: Folder,
     rows: Vec<Row>,
+    /// Where the checkpoint in the folder stands.
+    saved: Option<Position>,
     epoch_began: Instant,
 }
 
@@ -37,13 +41,14 @@ impl<D: Device> Session<D> {
     ) -> Result<Self, Failure> {
         let trainer = Trainer::new(device, config, &material.classes, material.training(), material.test())
             .map_err(|e| explain(&e, None))?;
-        Ok(Self { trainer, device: name, folder, rows: Vec::new(), epoch_began: Instant::now() })
+        Ok(Self { trainer, device: name, folder, rows: Vec::new(), saved: None, epoch_began: Instant::now() })
     }
 
     /// Trains to the end, or until the user breaks it off.
     pub fn run(mut self, checkpoint: Option<Checkpoint>, args: &TrainArgs, global: &Global) -> Outcome {
         let config = self.trainer.config().clone();
         if let Some(checkpoint) = checkpoint {
+            self.saved = Some(checkpoint.state.at);
             self.trainer.restore(&checkpoint).map_err(|e| self.wrong(&e))?;
             self.rows = read(&self.folder.metrics(), self.epochs_done());
         }
@@ -104,7 +109,9 @@ impl<D: Device> Session<D> {
     fn save(&mut self) -> Result<(), Failure> {
         let checkpoint = self.trainer.checkpoint().map_err(|e| self.wrong(&e))?;
         let bytes = checkpoint.to_bytes().map_err(|e| Failure::new(format!("cannot save the run: {e}")))?;
-        self.folder.save(&bytes)
+        self.folder.save(&bytes)?;
+        self.saved = Some(checkpoint.state.at);
+        Ok(())
     }
 
     /// Epochs of the whole run that are complete.
@@ -115,7 +122,8 @@ impl<D: Device> Session<D> {
     }
 
     fn wrong(&self, error: &TrainError) -> Failure {
-        explain(error, Some((self.folder.resume(), self.trainer.config())))
+        let resume = self.folder.resume();
+        explain(error, Some(Rescue { resume, rate: self.trainer.config().optimiser.rate, saved: self.saved }))
     }
 
     /// Writes the picture and the network, which marks the run as finished, and says what to do with it.
