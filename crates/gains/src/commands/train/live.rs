@@ -11,7 +11,8 @@ use super::metrics::Row;
 use super::pace::{Pace, span};
 use crate::progress;
 
-const TEMPLATE: &str = "{prefix} {bar:24} {pos}/{len}  {msg}";
+/// Where the run is, then what the batch came to; no line is longer than a narrow terminal.
+const TEMPLATE: &str = "{prefix}  {bar:24}\n{msg}";
 
 /// What is shown on standard error.
 pub struct Live {
@@ -67,14 +68,10 @@ impl Live {
             return;
         }
         self.bar.set_position(u64::from(epoch) * u64::from(self.batches) + u64::from(at.batch) + 1);
-        self.bar.set_prefix(self.place(at.phase, at.epoch));
         let left = self.pace.left(epoch, at.batch + 1).map_or_else(|| "–".into(), span);
-        self.bar.set_message(format!(
-            "batch {}/{}  {}  {left} left",
-            at.batch + 1,
-            report.batches,
-            describe(self.method, report)
-        ));
+        let place = self.place(at.phase, at.epoch);
+        self.bar.set_prefix(format!("{place}, batch {}/{}, {left} left", at.batch + 1, report.batches));
+        self.bar.set_message(describe(self.method, report));
     }
 
     /// An epoch is done.
@@ -121,28 +118,23 @@ fn describe(method: Method, report: &BatchReport) -> String {
     let loss = &report.loss;
     let steps = report.concrete_steps;
     let percent = |part: f64| format!("{:.1} %", 100.0 * part);
-    let accuracy = percent(report.accuracy);
+    let (total, accuracy) = (short(loss.total), percent(report.accuracy));
     match method {
-        Method::Standard => format!("loss {}  {accuracy} right  {steps} steps", short(loss.total)),
+        Method::Standard => format!("loss {total}  {accuracy} right  {steps} steps"),
         Method::Adversarial => {
+            format!("loss {total}  eps {:.4}  {accuracy} right under attack  {steps} steps", report.eps)
+        }
+        Method::Provable => {
+            let terms = [loss.clean, loss.robust, loss.width].map(short);
+            let [clean, robust, width] = &terms;
+            let BatchReport { eps, kappa, splits, abstract_steps, .. } = report;
+            let sure = percent(report.robust_accuracy);
             format!(
-                "loss {}  eps {:.4}  {accuracy} right under attack  {steps} steps",
-                loss.total, report.eps
+                "loss {total} (clean {clean}, robust {robust}, width {width})\n\
+                 eps {eps:.4}  κ {kappa}  {splits} splits  {steps}+{abstract_steps} steps  \
+                 {accuracy} right, {sure} for sure"
             )
         }
-        Method::Provable => format!(
-            "loss {} (clean {}, robust {}, width {})  eps {:.4}  κ {}  {} splits  {steps}+{} steps  \
-             {accuracy} right, {} for sure",
-            short(loss.total),
-            short(loss.clean),
-            short(loss.robust),
-            short(loss.width),
-            report.eps,
-            report.kappa,
-            report.splits,
-            report.abstract_steps,
-            percent(report.robust_accuracy)
-        ),
     }
 }
 
