@@ -312,3 +312,40 @@ impl<D: Device> Steps for BoxSteps<'_, '_, D> {
         self.tape.step(self.ode, from, trial, error)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Widths of κ = 2 boxes of 5 samples with 3 outputs, weighed as the reference describes it in words.
+    #[test]
+    fn widths_are_weighed_as_in_the_authors_program_or_the_paper() {
+        let labels = [0_u8, 1, 1, 0, 1];
+        let (boxes, outputs) = (2, 3);
+        let mut random = fastrand::Rng::with_seed(3);
+        let widths: Vec<[f64; 3]> =
+            (0..boxes * labels.len()).map(|_| [(); 3].map(|()| random.f64())).collect();
+        let ours = |norm: WidthNorm, measure: fn(f64) -> f64| {
+            let mut phase = Phase::default();
+            phase.loss.width_norm = norm;
+            let weights = width_weights(&phase, &labels, outputs);
+            let sum: f64 = widths
+                .iter()
+                .enumerate()
+                .map(|(row, widths)| {
+                    f64::from(weights[row % 5]) * widths.iter().map(|w| measure(*w)).sum::<f64>()
+                })
+                .sum();
+            sum * width_share(&phase, boxes)
+        };
+        let mut squared = 0.0;
+        for class in 0..2 {
+            let rows = widths.iter().enumerate().filter(|(row, _)| labels[row % 5] == class);
+            let entries: Vec<f64> = rows.flat_map(|(_, widths)| widths.map(|w| w * w)).collect();
+            squared += entries.iter().sum::<f64>() / entries.len() as f64;
+        }
+        assert!((ours(WidthNorm::Squared, |w| w * w) - squared / 10.0).abs() < 1e-7);
+        let absolute = widths.iter().flatten().sum::<f64>() / 10.0;
+        assert!((ours(WidthNorm::Absolute, |w| w) - absolute).abs() < 1e-7);
+    }
+}

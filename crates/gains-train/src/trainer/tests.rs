@@ -92,6 +92,8 @@ fn check_gradient(config: Config, step: f64, name: &str) {
     let report = trainer.pass(at, &indices, first, None).unwrap();
     let gradient = trainer.device.gradients().unwrap();
     assert!(gradient.iter().any(|value| *value != 0.0));
+    let splits = trainer.config.method == Method::Provable && report.initial_step > 0.0;
+    assert!(report.splits > 0 || !splits, "{name}: {report:?}");
     let mut random = fastrand::Rng::with_seed(5);
     let (mut worst, size) = (0.0_f64, gradient.iter().fold(0.0_f64, |most, value| most.max(value.abs())));
     for _ in 0..12 {
@@ -130,6 +132,10 @@ fn gradients_of_every_loss_are_the_slopes_of_the_loss() {
                 phase.aggregation = aggregation;
                 phase.loss.width_norm = norm;
                 phase.loss.error = error;
+                if form == StepForm::Difference {
+                    // Its bounds are so tight that it takes a strict tolerance to make trajectories split.
+                    config.solver.tolerance = 1e-4;
+                }
                 check_gradient(config, 0.3, &format!("{form:?} {aggregation:?} {norm:?}"));
             }
         }
@@ -235,7 +241,7 @@ fn a_finished_run_is_a_model_file() {
     let (pixels, labels) = images(20, 2);
     let right = labels.iter().zip(pixels.chunks(64)).filter(|(label, pixels)| {
         let input: Vec<f64> = pixels.iter().map(|byte| f64::from(f32::from(*byte) / 255.0)).collect();
-        let run = gains_ode::Inference::run(&network, &input, gains_core::Precision::Double).unwrap();
+        let run = gains_ode::Inference::run(&network, &input, gains_core::Precision::Float64).unwrap();
         run.prediction() == usize::from(**label)
     });
     let accuracy = right.count() as f64 / 20.0;
@@ -261,4 +267,83 @@ fn checkpoints_and_data_of_something_else_are_refused() {
         let made = Trainer::new(device, config.clone(), &classes(), Images { pixels, labels }, none);
         assert!(matches!(made, Err(TrainError::Data(_))));
     }
+}
+
+/// The network of a trainer, in the form inference uses.
+fn network<F: crate::cpu::Real>(trainer: &mut Trainer<Cpu<F>>, step: f64) -> gains_core::Network {
+    let description = trainer.config().description(step, &classes());
+    let parameters = trainer.parameters().unwrap();
+    let tensors = trainer.plan.scatter(&parameters);
+    gains_core::model_file::build(description, &tensors, String::new()).unwrap()
+}
+
+fn pixels_of(image: &[u8]) -> Vec<f64> {
+    image.iter().map(|byte| f64::from(f32::from(*byte) / 255.0)).collect()
+}
+
+#[test]
+fn a_batch_of_one_is_solved_as_in_inference() {
+    let mut config = constant(Method::Standard, 0.0);
+    config.batch = 1;
+    for (scale, step) in [(1.0, 0.3), (2.5, 0.11)] {
+        let mut trainer = trainer::<f64>(config.clone(), 10);
+        let start: Vec<f64> = trainer.parameters().unwrap().iter().map(|value| value * scale).collect();
+        trainer.set_parameters(&start).unwrap();
+        trainer.average_step = step;
+        let evaluation = trainer.evaluate().unwrap();
+        let network = network(&mut trainer, step);
+        let (pixels, labels) = images(20, 2);
+        let mut total = 0.0;
+        for (label, image) in labels.iter().zip(pixels.chunks(64)) {
+            let run = gains_ode::Inference::run(&network, &pixels_of(image), gains_core::Precision::Float64);
+            let logits = run.unwrap().output;
+            total += logits.iter().map(|logit| logit.exp()).sum::<f64>().ln() - logits[usize::from(*label)];
+        }
+        let difference = (evaluation.cross_entropy - total / 20.0).abs();
+        assert!(difference < 1e-6, "{difference} {evaluation:?}");
+    }
+}
+
+#[test]
+fn the_first_step_follows_the_papers_rule() {
+    let mut trainer = trainer::<f64>(constant(Method::Standard, 0.0), 10);
+    let start: Vec<f64> = trainer.parameters().unwrap().iter().map(|value| value * 2.0).collect();
+    trainer.set_parameters(&start).unwrap();
+    let at = Position { phase: 0, epoch: 0, batch: 0 };
+    let report = trainer.pass(at, &[0, 1, 2], FirstStep::Rule, None).unwrap();
+
+    let network = network(&mut trainer, 0.1);
+    let gains_core::Block::Ode(ode) = &network.blocks[1] else { panic!() };
+    let slope = |time: f64, z: &[f64]| ode.dynamics.evaluate(z, time, gains_core::Precision::Float64).0;
+    let norm = |values: &[f64]| values.iter().map(|value| value.abs()).sum::<f64>();
+    let (pixels, _) = images(10, 1);
+    let states: Vec<Vec<f64>> = pixels
+        .chunks(64)
+        .take(3)
+        .map(|image| {
+            let run = gains_ode::Inference::run(&network, &pixels_of(image), gains_core::Precision::Float64);
+            run.unwrap().block_inputs[1].clone()
+        })
+        .collect();
+    let size: f64 = states.iter().map(|z| norm(z)).sum();
+    let speed: f64 = states.iter().map(|z| norm(&slope(0.0, z))).sum();
+    let proposal = 0.01 * size / speed;
+    let table = gains_ode::Tableau::of(gains_core::description::Method::Dopri5);
+    let error = |z: &Vec<f64>| {
+        let mut stages: Vec<Vec<f64>> = Vec::new();
+        let sum = |weights: &[f64], stages: &[Vec<f64>], entry: usize| {
+            weights.iter().zip(stages).map(|(weight, stage)| weight * stage[entry]).sum::<f64>() * proposal
+        };
+        for stage in 0..table.len() {
+            let input: Vec<f64> =
+                (0..z.len()).map(|entry| z[entry] + sum(table.stages[stage], &stages, entry)).collect();
+            stages.push(slope(table.nodes[stage] * proposal, &input));
+        }
+        (0..z.len()).map(|entry| sum(table.error, &stages, entry).abs()).sum::<f64>() / 0.005
+    };
+    let worst = states.iter().map(error).fold(0.0, f64::max);
+    let least = if worst < 1.0 { 1.0 } else { 0.2 };
+    let step = (proposal * (0.9 * worst.powf(-0.25)).max(least).min(10.0)).min(1.0);
+    assert!((report.initial_step / step - 1.0).abs() < 1e-6, "{} {step}", report.initial_step);
+    assert!((report.average_step - 0.1 * step).abs() < 1e-6);
 }

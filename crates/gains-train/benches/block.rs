@@ -1,0 +1,83 @@
+//! One dopri5 step of the paper's neural ODE (two 3×3 convolutions with time on 4×4 images of 32 channels), forward
+//! and backward, on the CPU.
+//!
+//! ```sh
+//! cargo bench -p gains-train --bench block -- --batch 512 --threads 1
+//! ```
+#![allow(clippy::print_stdout, clippy::unwrap_used)]
+
+use std::time::Instant;
+
+use gains_core::Shape;
+use gains_core::description::Method;
+use gains_train::cpu::Cpu;
+use gains_train::plan::Part;
+use gains_train::{Batch, Device, Plan, StepForm};
+
+const NETWORK: &str = r#"{
+    "format": "gains-model", "version": 1, "name": "block", "input": {"height": 4, "width": 4, "channels": 32},
+    "task": {"type": "classification", "classes": ["a", "b"]},
+    "layers": [
+        {"type": "ode", "dynamics": [
+            {"type": "conv2d", "name": "a", "in_channels": 32, "out_channels": 32, "kernel": [3, 3], "padding": [1, 1],
+             "time": true},
+            {"type": "relu"},
+            {"type": "conv2d", "name": "b", "in_channels": 32, "out_channels": 32, "kernel": [3, 3], "padding": [1, 1],
+             "time": true},
+            {"type": "relu"}],
+         "solver": {"method": "dopri5", "controller": {"type": "fixed", "steps": 1}, "end_time": 1.0}},
+        {"type": "global_avg_pool"},
+        {"type": "linear", "name": "head", "in_features": 32, "out_features": 2}]
+}"#;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let option = |name: &str, default: usize| {
+        let at = arguments.iter().position(|a| a == name);
+        at.and_then(|at| arguments.get(at + 1)).map_or(default, |value| value.parse().unwrap())
+    };
+    let (batch, threads, runs) = (option("--batch", 512), option("--threads", 1), option("--runs", 9));
+    let plan = Plan::new(&serde_json::from_str(NETWORK).unwrap()).unwrap();
+    let mut cpu = Cpu::<f32>::new(&plan, &plan.initial_parameters(5), Some(threads)).unwrap();
+    let Part::Ode(ode) = &plan.parts[0] else { unreachable!() };
+    let shape = Shape::image(4, 4, 32);
+    let mut random = fastrand::Rng::with_seed(25);
+    let mut fill = |low: f64, high: f64| -> Vec<f64> {
+        (0..batch * shape.len()).map(|_| low + (high - low) * random.f64()).collect()
+    };
+    let (centre, radius) = (fill(-1.0, 1.0), fill(0.0, 0.1));
+    println!("{}, batch {batch}, milliseconds over {runs} runs", cpu.name());
+    let cases = [
+        ("points", StepForm::Independent, false),
+        ("independent", StepForm::Independent, true),
+        ("difference", StepForm::Difference, true),
+    ];
+    for (name, form, boxes) in cases {
+        let centre = cpu.upload(shape, &centre).unwrap();
+        let radius = boxes.then(|| cpu.upload(shape, &radius).unwrap());
+        let x = Batch { centre, radius };
+        let mut times = [Vec::new(), Vec::new()];
+        for run in 0..=runs {
+            let start = Instant::now();
+            let trial = cpu.step(ode, Method::Dopri5, form, &x, 0.0, 1.0, true).unwrap();
+            let middle = Instant::now();
+            let memory = trial.memory.as_ref().unwrap();
+            std::hint::black_box(cpu.step_back(ode, &x, memory, &trial.end, 1.0).unwrap());
+            if run > 0 {
+                times[0].push(start.elapsed().as_secs_f64() * 1e3);
+                times[1].push((middle - start).as_secs_f64() * 1e3);
+            }
+        }
+        for times in &mut times {
+            times.sort_by(f64::total_cmp);
+        }
+        let [all, forward] = times;
+        println!(
+            "{name:<12} min {:8.2}  median {:8.2}  max {:8.2}   (forward {:.2})",
+            all[0],
+            all[runs / 2],
+            all[runs - 1],
+            forward[runs / 2]
+        );
+    }
+}
