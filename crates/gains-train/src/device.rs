@@ -195,6 +195,9 @@ pub trait Device {
     /// Name for people.
     fn name(&self) -> String;
 
+    /// While frozen, the parameters' gradients and the ledger are left alone: what an attack wants.
+    fn freeze(&mut self, frozen: bool);
+
     /// Puts images on the device, replacing those that were there: `count` images of the plan's input shape,
     /// channels last, one byte per entry, standing for `byte / 255`.
     fn store(&mut self, pixels: &[u8], count: usize) -> Result<(), DeviceError>;

@@ -1,0 +1,340 @@
+//! An NVIDIA device: fused kernels, compiled for the network at run time.
+//!
+//! Nothing here is needed to build the program. The driver and NVRTC are looked for when a device is asked for.
+//!
+//! A whole Runge-Kutta step is one kernel, one block per sample: all stages and layers of it stay in shared memory and
+//! registers. The way back is one more, and the gradients of the weights of all its stages a third. Sums over samples
+//! go through per-block slabs that are added up in a fixed order, so a run repeats itself bit for bit.
+
+mod memory;
+mod operations;
+mod programs;
+mod source;
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DeviceRepr, LaunchConfig};
+use gains_core::Shape;
+
+pub use memory::Buffer;
+use memory::{Pool, failed};
+use operations::Recorded;
+use programs::Programs;
+
+use crate::device::DeviceError;
+use crate::plan::{LayerPlan, Part, Plan};
+
+/// The oldest driver interface the kernels were tried with.
+const OLDEST_DRIVER: i32 = 12000;
+
+/// The layouts of a layer's parameters that kernels read, and where its gradients gather.
+struct LayerState {
+    w: Buffer,
+    wt: Buffer,
+    shift: Buffer,
+    weight_slabs: Buffer,
+    position_slabs: Buffer,
+    slabs: usize,
+}
+
+/// The training device.
+pub struct Cuda {
+    stream: Arc<CudaStream>,
+    name: String,
+    pool: Pool,
+    programs: Programs,
+    /// Streaming multiprocessors.
+    processors: usize,
+    plan: Plan,
+    /// By the start of the layer's weights; the head has none.
+    layers: std::collections::HashMap<usize, LayerState>,
+    parameters: Buffer,
+    gradients: Buffer,
+    first: Buffer,
+    second: Buffer,
+    norm: Buffer,
+    normal: Buffer,
+    images: Option<Buffer>,
+    ledger: Buffer,
+    recorded: Vec<Recorded>,
+    updated: bool,
+    frozen: bool,
+}
+
+/// A layer's geometry as kernels take it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Geometry([i32; 13]);
+// SAFETY: plain integers, laid out as the kernels' `Shape`.
+unsafe impl DeviceRepr for Geometry {}
+
+impl Geometry {
+    fn new(layer: &LayerPlan) -> Self {
+        let LayerPlan { input: i, output: o, kernel: k, stride: s, padding: p, .. } = layer;
+        let all = [
+            i.channels,
+            o.channels,
+            i.height,
+            i.width,
+            o.height,
+            o.width,
+            k[0],
+            k[1],
+            s[0],
+            s[1],
+            p[0],
+            p[1],
+            usize::from(layer.time),
+        ];
+        Self(all.map(|v| v as i32))
+    }
+}
+
+/// An image's geometry as kernels take it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Picture([i32; 2]);
+// SAFETY: plain integers, laid out as the kernels' `Picture`.
+unsafe impl DeviceRepr for Picture {}
+
+/// Blocks and threads for an elementwise kernel.
+fn spread(total: usize) -> LaunchConfig {
+    shape(total.div_ceil(256).clamp(1, 4096), 1, 256, 0)
+}
+
+fn shape(blocks: usize, across: usize, threads: usize, shared: usize) -> LaunchConfig {
+    LaunchConfig {
+        grid_dim: (blocks as u32, across as u32, 1),
+        block_dim: (threads as u32, 1, 1),
+        shared_mem_bytes: shared as u32,
+    }
+}
+
+/// Launches a kernel: function, configuration, arguments.
+macro_rules! launch {
+    ($device:expr, $function:expr, $config:expr, $($argument:expr),+ $(,)?) => {{
+        let function = &$function;
+        let mut builder = $device.stream.launch_builder(function);
+        $( let argument = $argument; let argument = &argument; cudarc::driver::PushKernelArg::arg(&mut builder, argument); )+
+        // SAFETY: the arguments are those of the kernel, and every pointer is good for what it reads and writes.
+        unsafe { builder.launch($config) }.map_err($crate::cuda::memory::failed)?;
+    }};
+}
+use launch;
+
+impl Cuda {
+    /// Opens device number `ordinal` for a network.
+    pub fn new(plan: &Plan, parameters: &[f64], ordinal: usize) -> Result<Self, DeviceError> {
+        let context = open(ordinal)?;
+        // SAFETY: there is only one stream.
+        unsafe { context.disable_event_tracking() };
+        let stream = context.new_stream().map_err(failed)?;
+        let pool = Pool::new(stream.clone());
+        let programs = Programs::new(context.clone())?;
+        let count = cudarc::driver::sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+        let normal: Vec<f32> = match &plan.normalise {
+            Some((mean, std)) => mean.iter().chain(std).map(|v| *v as f32).collect(),
+            None => [vec![0.0; plan.input.channels], vec![1.0; plan.input.channels]].concat(),
+        };
+        let mut device = Self {
+            name: context.name().map_err(failed)?,
+            processors: context.attribute(count).map_err(failed)? as usize,
+            parameters: pool.zeros(plan.parameters)?,
+            gradients: pool.zeros(plan.parameters)?,
+            first: pool.zeros(plan.parameters)?,
+            second: pool.zeros(plan.parameters)?,
+            norm: pool.zeros(2)?,
+            normal: pool.of(&normal)?,
+            images: None,
+            ledger: pool.zeros(0)?,
+            recorded: Vec::new(),
+            updated: false,
+            frozen: false,
+            layers: std::collections::HashMap::new(),
+            plan: plan.clone(),
+            stream,
+            pool,
+            programs,
+        };
+        for layer in plan.layers().filter(|layer| layer.weights != plan.head.weights) {
+            let state = device.layer_state(layer)?;
+            device.layers.insert(layer.weights.start, state);
+        }
+        crate::Device::set_parameters(&mut device, parameters)?;
+        // Compiled now, so that a network the kernels cannot take is refused at once.
+        for part in &plan.parts {
+            match part {
+                Part::Layer(layer) => drop(device.programs.layer(layer)?),
+                Part::Ode(ode) => {
+                    for layer in &ode.dynamics {
+                        device.programs.layer(layer)?;
+                    }
+                }
+                Part::Pool(_) => {}
+            }
+        }
+        Ok(device)
+    }
+
+    fn layer_state(&mut self, layer: &LayerPlan) -> Result<LayerState, DeviceError> {
+        let weights = layer.input.channels * layer.taps() * layer.output.channels;
+        let kernels = self.programs.layer(layer)?;
+        let slabs = self.processors * kernels.shares.split;
+        Ok(LayerState {
+            w: self.pool.zeros(weights)?,
+            wt: self.pool.zeros(weights)?,
+            shift: self.pool.zeros(layer.output.len())?,
+            weight_slabs: self.pool.zeros(slabs * weights)?,
+            position_slabs: self.pool.zeros(self.processors * 2 * layer.output.len())?,
+            slabs,
+        })
+    }
+
+    fn state(&self, layer: &LayerPlan) -> Result<&LayerState, DeviceError> {
+        self.layers
+            .get(&layer.weights.start)
+            .ok_or_else(|| DeviceError::Failed(format!("layer '{}' is not part of the network", layer.name)))
+    }
+
+    fn function(&mut self, name: &'static str) -> Result<CudaFunction, DeviceError> {
+        self.programs.function(name)
+    }
+
+    /// After the parameters have changed.
+    fn refresh(&mut self) -> Result<(), DeviceError> {
+        let function = self.function("spread_parameters")?;
+        let layers: Vec<LayerPlan> =
+            self.plan.layers().filter(|layer| layer.weights != self.plan.head.weights).cloned().collect();
+        for layer in &layers {
+            let state = self.state(layer)?;
+            let total = state.w.len() + layer.output.len();
+            launch!(
+                self,
+                function,
+                shape(total.div_ceil(256), 1, 256, 0),
+                self.parameters.after(layer.weights.start),
+                state.w.at(),
+                state.wt.at(),
+                state.shift.at(),
+                Geometry::new(layer),
+            );
+        }
+        Ok(())
+    }
+
+    /// Adds up the slabs into [`Self::gradients`], where the head's part already is.
+    fn collect(&mut self) -> Result<(), DeviceError> {
+        let (sum, collect) = (self.function("sum_slabs")?, self.function("collect_gradient")?);
+        let layers: Vec<LayerPlan> =
+            self.plan.layers().filter(|layer| layer.weights != self.plan.head.weights).cloned().collect();
+        for layer in &layers {
+            let state = self.state(layer)?;
+            let (weights, positions) = (state.w.len(), 2 * layer.output.len());
+            let totals = self.pool.floats(weights + positions)?;
+            for (slabs, at, count, size) in [
+                (&state.weight_slabs, totals.at(), state.slabs, weights),
+                (&state.position_slabs, totals.after(weights), self.processors, positions),
+            ] {
+                let config = shape(size.div_ceil(128), 1, 128, 0);
+                launch!(self, sum, config, slabs.at(), at, count as i32, size as i32);
+            }
+            let total = layer.weights.len() + layer.output.channels;
+            launch!(
+                self,
+                collect,
+                shape(total.div_ceil(128), 1, 128, 0),
+                totals.at(),
+                totals.after(weights),
+                self.gradients.after(layer.weights.start),
+                self.gradients.after(layer.biases.start),
+                Geometry::new(layer),
+            );
+        }
+        Ok(())
+    }
+
+    fn picture(&self) -> Picture {
+        Picture([self.plan.input.channels as i32, self.plan.input.positions() as i32])
+    }
+}
+
+/// Opens the driver and a device, or says what is missing.
+fn open(ordinal: usize) -> Result<Arc<CudaContext>, DeviceError> {
+    let missing = |message: String, hint: &str| DeviceError::Missing { message, hint: hint.into() };
+    // SAFETY: loading a library runs its constructors; these are NVIDIA's.
+    if !unsafe { cudarc::driver::sys::is_culib_present() } {
+        return Err(missing(
+            "no CUDA driver: the library libcuda is not there".into(),
+            "install the NVIDIA driver, or train with --device cpu",
+        ));
+    }
+    // SAFETY: as above.
+    if !unsafe { cudarc::nvrtc::sys::is_culib_present() } {
+        return Err(missing(
+            "no CUDA run-time compiler: the library libnvrtc is not there".into(),
+            "install the CUDA toolkit's NVRTC and put its folder on LD_LIBRARY_PATH, or train with --device cpu",
+        ));
+    }
+    // A driver that lacks a function the bindings want panics in the bindings.
+    let opened = std::panic::catch_unwind(|| {
+        let version = cudarc::driver::result::init().and_then(|()| driver_version());
+        (version, CudaContext::new(ordinal))
+    });
+    let Ok((version, context)) = opened else {
+        return Err(missing(
+            "the CUDA driver is too old for this program".into(),
+            "update the NVIDIA driver, or train with --device cpu",
+        ));
+    };
+    if let Ok(version) = version
+        && version < OLDEST_DRIVER
+    {
+        return Err(missing(
+            format!("the CUDA driver is too old: it speaks CUDA {}.{}", version / 1000, version % 1000 / 10),
+            "update the NVIDIA driver to one for CUDA 12 or newer, or train with --device cpu",
+        ));
+    }
+    context.map_err(|error| {
+        missing(
+            format!("CUDA device {ordinal} cannot be opened: {error}"),
+            "check `nvidia-smi`, or train with --device cpu",
+        )
+    })
+}
+
+fn driver_version() -> Result<i32, cudarc::driver::DriverError> {
+    let mut version = 0;
+    // SAFETY: the driver is loaded and writes one integer.
+    unsafe { cudarc::driver::sys::cuDriverGetVersion(&mut version) }.result()?;
+    Ok(version)
+}
+
+/// Reorders rows between channels last (the host) and channels first (the device).
+fn reorder(shape: Shape, values: impl ExactSizeIterator<Item = f64>, to_device: bool) -> Vec<f64> {
+    let (channels, positions) = (shape.channels, shape.positions());
+    let mut out = vec![0.0; values.len()];
+    for (i, value) in values.enumerate() {
+        let (row, e) = (i / shape.len(), i % shape.len());
+        let at = if to_device {
+            e % channels * positions + e / channels
+        } else {
+            e % positions * channels + e / positions
+        };
+        out[row * shape.len() + at] = value;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reordering_and_back_is_nothing() {
+        let shape = Shape::image(2, 3, 4);
+        let values: Vec<f64> = (0..48).map(f64::from).collect();
+        let there = reorder(shape, values.iter().copied(), true);
+        assert_eq!(there[1], 4.0, "the second pixel of the first channel");
+        assert_eq!(reorder(shape, there.into_iter(), false), values);
+    }
+}

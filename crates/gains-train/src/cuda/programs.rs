@@ -1,0 +1,264 @@
+//! Kernels, compiled by NVRTC when they are first needed and kept.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUfunction_attribute;
+use cudarc::driver::{CudaContext, CudaFunction, CudaModule};
+use cudarc::nvrtc::{CompileError, CompileOptions, compile_ptx_with_opts};
+use gains_core::description::Method;
+use gains_ode::Tableau;
+
+use super::memory::failed;
+use super::source::{self, LayerShares, StepShares};
+use crate::device::DeviceError;
+use crate::plan::{LayerPlan, OdePlan};
+
+/// The kernels of a layer; index 0 for points, 1 for boxes.
+pub(super) struct LayerKernels {
+    pub shares: LayerShares,
+    pub forward: [CudaFunction; 2],
+    pub gate: [CudaFunction; 2],
+    pub back: [CudaFunction; 2],
+    pub weights: [CudaFunction; 2],
+}
+
+/// The kernels of a solver step.
+pub(super) struct StepKernels {
+    pub shares: StepShares,
+    pub forward: CudaFunction,
+    pub backward: CudaFunction,
+}
+
+/// Everything compiled so far.
+pub(super) struct Programs {
+    context: Arc<CudaContext>,
+    architecture: &'static str,
+    most_shared: usize,
+    common: Arc<CudaModule>,
+    functions: HashMap<&'static str, CudaFunction>,
+    layers: HashMap<usize, Arc<LayerKernels>>,
+    steps: HashMap<(usize, Method, usize), Arc<StepKernels>>,
+}
+
+/// A virtual architecture NVRTC knows, not newer than the device.
+fn architecture((major, minor): (i32, i32)) -> &'static str {
+    match (major, minor) {
+        (10.., _) => "compute_100",
+        (9, _) => "compute_90",
+        (8, 9) => "compute_89",
+        (8, 6..) => "compute_86",
+        (8, _) => "compute_80",
+        _ => "compute_75",
+    }
+}
+
+impl Programs {
+    pub(super) fn new(context: Arc<CudaContext>) -> Result<Self, DeviceError> {
+        let architecture = architecture(context.compute_capability().map_err(failed)?);
+        let attribute =
+            cudarc::driver::sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+        let most_shared = context.attribute(attribute).map_err(failed)? as usize;
+        let common = compile(&context, architecture, &source::common())?;
+        Ok(Self {
+            context,
+            architecture,
+            most_shared,
+            common,
+            functions: HashMap::new(),
+            layers: HashMap::new(),
+            steps: HashMap::new(),
+        })
+    }
+
+    /// A kernel that does not depend on the network.
+    pub(super) fn function(&mut self, name: &'static str) -> Result<CudaFunction, DeviceError> {
+        if let Some(found) = self.functions.get(name) {
+            return Ok(found.clone());
+        }
+        let function = self.common.load_function(name).map_err(failed)?;
+        self.functions.insert(name, function.clone());
+        Ok(function)
+    }
+
+    /// Lets a kernel use so much shared memory.
+    fn allow(&self, function: &CudaFunction, bytes: usize, what: &str) -> Result<(), DeviceError> {
+        if bytes > self.most_shared {
+            return Err(DeviceError::Unsupported(format!(
+                "{what} needs {bytes} bytes of shared memory per sample, the device has {}: train on the CPU, or with fewer channels",
+                self.most_shared
+            )));
+        }
+        let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        function.set_attribute(attribute, bytes as i32).map_err(failed)
+    }
+
+    /// The kernels of a layer, known by where its weights begin.
+    pub(super) fn layer(&mut self, layer: &LayerPlan) -> Result<Arc<LayerKernels>, DeviceError> {
+        let key = layer.weights.start;
+        if let Some(found) = self.layers.get(&key) {
+            return Ok(found.clone());
+        }
+        let shares = LayerShares::new(layer);
+        let module = compile(&self.context, self.architecture, &source::layer(layer, shares))?;
+        let pair = |name: &str, shape: Option<gains_core::Shape>| -> Result<[CudaFunction; 2], DeviceError> {
+            let one = |lanes: usize| {
+                let function = module.load_function(&format!("{name}{lanes}")).map_err(failed)?;
+                if let Some(shape) = shape {
+                    self.allow(&function, source::image_bytes(shape, lanes), &layer.name)?;
+                }
+                Ok::<_, DeviceError>(function)
+            };
+            Ok([one(1)?, one(2)?])
+        };
+        let kernels = Arc::new(LayerKernels {
+            shares,
+            forward: pair("forward", Some(layer.input))?,
+            gate: pair("gate", None)?,
+            back: pair("back", Some(layer.output))?,
+            weights: pair("weights", None)?,
+        });
+        self.layers.insert(key, kernels.clone());
+        Ok(kernels)
+    }
+
+    /// The kernels of a solver step with 1, 2 or 4 lanes.
+    pub(super) fn step(
+        &mut self,
+        ode: &OdePlan,
+        method: Method,
+        lanes: usize,
+    ) -> Result<Arc<StepKernels>, DeviceError> {
+        let key = (ode.index, method, lanes);
+        if let Some(found) = self.steps.get(&key) {
+            return Ok(found.clone());
+        }
+        if ode.dynamics.iter().any(|layer| layer.stride != [1, 1]) || ode.dynamics.len() > 8 {
+            return Err(DeviceError::Unsupported(
+                "the CUDA kernels want dynamics of at most eight layers without strides: train on the CPU"
+                    .into(),
+            ));
+        }
+        let tableau = Tableau::of(method);
+        let shares = source::step_shares(ode, tableau.len(), lanes);
+        let module = compile(&self.context, self.architecture, &source::step(ode, tableau, lanes, shares))?;
+        let load = |name: &str| {
+            let function = module.load_function(name).map_err(failed)?;
+            self.allow(&function, shares.shared, "a solver step")?;
+            Ok::<_, DeviceError>(function)
+        };
+        let kernels =
+            Arc::new(StepKernels { shares, forward: load("forward")?, backward: load("backward")? });
+        self.steps.insert(key, kernels.clone());
+        Ok(kernels)
+    }
+}
+
+fn compile(
+    context: &Arc<CudaContext>,
+    architecture: &'static str,
+    source: &str,
+) -> Result<Arc<CudaModule>, DeviceError> {
+    let options = CompileOptions {
+        arch: Some(architecture),
+        options: vec!["--std=c++17".into()],
+        ..CompileOptions::default()
+    };
+    let ptx = compile_ptx_with_opts(source, options).map_err(|error| {
+        DeviceError::Failed(match error {
+            CompileError::CompileError { log, .. } => {
+                format!("the kernels do not compile: {}", log.to_string_lossy())
+            }
+            other => format!("NVRTC: {other:?}"),
+        })
+    })?;
+    context.load_module(ptx).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Part, Plan};
+    use gains_core::Shape;
+    use gains_core::description::{ControllerSpec, Description, LayerSpec, SolverSpec, Task};
+
+    fn network(side: usize, channels: usize, width: usize, time: bool) -> Plan {
+        let conv = |name: &str, from, to, kernel, stride, padding, time| LayerSpec::Conv2d {
+            name: name.into(),
+            in_channels: from,
+            out_channels: to,
+            kernel: [kernel; 2],
+            stride: [stride; 2],
+            padding: [padding; 2],
+            dilation: [1, 1],
+            time,
+        };
+        let solver = SolverSpec {
+            method: Method::Dopri5,
+            controller: ControllerSpec::Fixed { steps: 1 },
+            end_time: 1.0,
+        };
+        let dynamics = vec![
+            conv("a", width, width, 3, 1, 1, time),
+            LayerSpec::Relu {},
+            conv("b", width, width, 3, 1, 1, time),
+        ];
+        let layers = vec![
+            conv("c", channels, width, 5, 2, 0, false),
+            LayerSpec::Relu {},
+            conv("d", width, width, 5, 2, 0, false),
+            LayerSpec::Relu {},
+            LayerSpec::Ode { dynamics, solver },
+            LayerSpec::GlobalAvgPool {},
+            LayerSpec::Linear { name: "e".into(), in_features: width, out_features: 10, time: false },
+        ];
+        let description = Description {
+            format: gains_core::description::FORMAT.into(),
+            version: gains_core::description::VERSION,
+            name: "test".into(),
+            task: Task::Classification { classes: (0..10).map(|c| c.to_string()).collect() },
+            dataset: None,
+            input: Shape::image(side, side, channels),
+            layers,
+            training: serde_json::Value::Null,
+        };
+        Plan::new(&description).unwrap()
+    }
+
+    /// NVRTC needs no device, so wherever it is, the generated kernels are at least compiled.
+    #[test]
+    fn generated_kernels_compile() {
+        // SAFETY: loading the library runs its constructors.
+        if !unsafe { cudarc::nvrtc::sys::is_culib_present() } {
+            eprintln!("skipped: there is no libnvrtc on this machine");
+            return;
+        }
+        let compile = |source: String| {
+            let options = CompileOptions {
+                arch: Some("compute_90"),
+                options: vec!["--std=c++17".into()],
+                ..CompileOptions::default()
+            };
+            if let Err(CompileError::CompileError { log, .. }) = compile_ptx_with_opts(source, options) {
+                panic!("{}", log.to_string_lossy());
+            }
+        };
+        for plan in [network(28, 1, 32, true), network(32, 3, 9, false)] {
+            for part in &plan.parts {
+                match part {
+                    Part::Layer(layer) => compile(source::layer(layer, LayerShares::new(layer))),
+                    Part::Ode(ode) => {
+                        for (method, lanes) in
+                            [(Method::Dopri5, 1), (Method::Dopri5, 2), (Method::Bosh3, 4), (Method::Euler, 4)]
+                        {
+                            let tableau = Tableau::of(method);
+                            let shares = source::step_shares(ode, tableau.len(), lanes);
+                            compile(source::step(ode, tableau, lanes, shares));
+                        }
+                    }
+                    Part::Pool(_) => {}
+                }
+            }
+        }
+    }
+}
