@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 
 use gains_train::config::Method;
 use gains_train::cpu::Cpu;
+use gains_train::cuda::Cuda;
 use gains_train::solve::inference_step;
-use gains_train::{Checkpoint, Config, DeviceError, Plan, Position, StepForm, TrainError, presets};
+use gains_train::{Checkpoint, Config, Device, DeviceError, Plan, Position, StepForm, TrainError, presets};
 
 use self::folder::{Folder, Found};
 use self::material::Material;
@@ -98,9 +99,14 @@ fn train(
         DeviceArg::Cpu => {
             let threads = args.threads.map(usize::from);
             let device = Cpu::<f32>::new(&plan, &parameters, threads).map_err(wrong)?;
-            Session::new(device, "cpu", config, &material, folder()?)?.run(checkpoint, args, global)
+            // How many threads there are changes nothing, so the network's record does not tell.
+            Session::new(device, "cpu".into(), config, &material, folder()?)?.run(checkpoint, args, global)
         }
-        DeviceArg::Cuda => Err(Failure::new("CUDA is not supported yet").hint("use --device cpu")),
+        DeviceArg::Cuda => {
+            let device = Cuda::new(&plan, &parameters, 0).map_err(wrong)?;
+            let name = device.name();
+            Session::new(device, name, config, &material, folder()?)?.run(checkpoint, args, global)
+        }
     }
 }
 

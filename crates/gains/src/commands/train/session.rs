@@ -22,7 +22,7 @@ use crate::interrupt;
 pub struct Session<D: Device> {
     trainer: Trainer<D>,
     /// The device as the network's record names it.
-    device: &'static str,
+    device: String,
     folder: Folder,
     rows: Vec<Row>,
     /// Where the checkpoint in the folder stands.
@@ -34,7 +34,7 @@ impl<D: Device> Session<D> {
     /// A run from the beginning.
     pub fn new(
         device: D,
-        name: &'static str,
+        name: String,
         config: Config,
         material: &Material,
         folder: Folder,
@@ -129,8 +129,7 @@ impl<D: Device> Session<D> {
     /// Writes the picture and the network, which marks the run as finished, and says what to do with it.
     fn finish(mut self, config: &Config, args: &TrainArgs) -> Outcome {
         let (mut description, tensors) = self.trainer.finish().map_err(|e| self.wrong(&e))?;
-        // How many threads there were changes nothing, so the file shall not depend on it.
-        description.training["device"] = self.device.into();
+        description.training["device"] = self.device.as_str().into();
         let model = write_model(&description, &tensors)
             .map_err(|e| Failure::new(format!("the trained network cannot be written: {e}")))?;
         let picture = curves::draw(&format!("{}, seed {}", config.name, config.seed), &self.rows)?;
