@@ -1,8 +1,9 @@
 //! One dopri5 step of the paper's neural ODE (two 3×3 convolutions with time on 4×4 images of 32 channels), forward
-//! and backward, on the CPU.
+//! and backward.
 //!
 //! ```sh
 //! cargo bench -p gains-train --bench block -- --batch 512 --threads 1
+//! cargo bench -p gains-train --bench block -- --batch 512 --runs 100 --device cuda
 //! ```
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
@@ -11,6 +12,7 @@ use std::time::Instant;
 use gains_core::Shape;
 use gains_core::description::Method;
 use gains_train::cpu::Cpu;
+use gains_train::cuda::Cuda;
 use gains_train::plan::Part;
 use gains_train::{Batch, Device, Plan, StepForm};
 
@@ -38,7 +40,15 @@ fn main() {
     };
     let (batch, threads, runs) = (option("--batch", 512), option("--threads", 1), option("--runs", 9));
     let plan = Plan::new(&serde_json::from_str(NETWORK).unwrap()).unwrap();
-    let mut cpu = Cpu::<f32>::new(&plan, &plan.initial_parameters(5), Some(threads)).unwrap();
+    let parameters = plan.initial_parameters(5);
+    if arguments.windows(2).any(|pair| pair == ["--device", "cuda"]) {
+        measure(Cuda::new(&plan, &parameters, 0).unwrap(), &plan, batch, runs);
+    } else {
+        measure(Cpu::<f32>::new(&plan, &parameters, Some(threads)).unwrap(), &plan, batch, runs);
+    }
+}
+
+fn measure<D: Device>(mut device: D, plan: &Plan, batch: usize, runs: usize) {
     let Part::Ode(ode) = &plan.parts[0] else { unreachable!() };
     let shape = Shape::image(4, 4, 32);
     let mut random = fastrand::Rng::with_seed(25);
@@ -46,23 +56,26 @@ fn main() {
         (0..batch * shape.len()).map(|_| low + (high - low) * random.f64()).collect()
     };
     let (centre, radius) = (fill(-1.0, 1.0), fill(0.0, 0.1));
-    println!("{}, batch {batch}, milliseconds over {runs} runs", cpu.name());
+    println!("{}, batch {batch}, milliseconds over {runs} runs", device.name());
     let cases = [
         ("points", StepForm::Independent, false),
         ("independent", StepForm::Independent, true),
         ("difference", StepForm::Difference, true),
     ];
     for (name, form, boxes) in cases {
-        let centre = cpu.upload(shape, &centre).unwrap();
-        let radius = boxes.then(|| cpu.upload(shape, &radius).unwrap());
+        let centre = device.upload(shape, &centre).unwrap();
+        let radius = boxes.then(|| device.upload(shape, &radius).unwrap());
         let x = Batch { centre, radius };
         let mut times = [Vec::new(), Vec::new()];
         for run in 0..=runs {
             let start = Instant::now();
-            let trial = cpu.step(ode, Method::Dopri5, form, &x, 0.0, 1.0, true).unwrap();
+            let trial = device.step(ode, Method::Dopri5, form, &x, 0.0, 1.0, true).unwrap();
+            // Reading the errors waits for the device.
+            device.measure(&trial.errors).unwrap();
             let middle = Instant::now();
             let memory = trial.memory.as_ref().unwrap();
-            std::hint::black_box(cpu.step_back(ode, &x, memory, &trial.end, 1.0).unwrap());
+            std::hint::black_box(device.step_back(ode, &x, memory, &trial.end, 1.0).unwrap());
+            device.measure(&trial.errors).unwrap();
             if run > 0 {
                 times[0].push(start.elapsed().as_secs_f64() * 1e3);
                 times[1].push((middle - start).as_secs_f64() * 1e3);
@@ -73,7 +86,7 @@ fn main() {
         }
         let [all, forward] = times;
         println!(
-            "{name:<12} min {:8.2}  median {:8.2}  max {:8.2}   (forward {:.2})",
+            "{name:<12} min {:8.3}  median {:8.3}  max {:8.3}   (forward {:.3})",
             all[0],
             all[runs / 2],
             all[runs - 1],

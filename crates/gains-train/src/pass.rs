@@ -241,6 +241,7 @@ impl<'p, D: Device> Pass<'_, 'p, D> {
         let reach = if settings.random_start { eps } else { 0.0 };
         let mut attacked = self.device.scatter(pixels, reach, seed)?;
         let first = FirstStep::Given(inference_step(&self.config.solver, eta));
+        self.device.freeze(true);
         for _ in 0..settings.steps {
             let points = self.device.points(&attacked)?;
             if let Some(gradient) = self.clean(points, first, 1.0, true)?.gradient {
@@ -248,6 +249,7 @@ impl<'p, D: Device> Pass<'_, 'p, D> {
                 self.device.ascend(&mut attacked, &gradient.centre, pixels, rate, eps)?;
             }
         }
+        self.device.freeze(false);
         Ok(attacked)
     }
 }

@@ -12,15 +12,18 @@ pub(crate) struct LayerGradient<F> {
     plane: Vec<F>,
     /// The same weighted with the times.
     timed: Vec<F>,
+    /// Nothing is wanted.
+    idle: bool,
 }
 
 impl<F: Real> LayerGradient<F> {
-    pub fn new(kernel: &Kernel<F>, boxes: bool) -> Self {
+    pub fn new(kernel: &Kernel<F>, boxes: bool, idle: bool) -> Self {
         let (weights, plane) = (kernel.weights[0].len(), kernel.plan.output.len());
         Self {
             weights: [vec![F::ZERO; weights], vec![F::ZERO; if boxes { weights } else { 0 }]],
             plane: vec![F::ZERO; plane],
             timed: vec![F::ZERO; if kernel.plan.time { plane } else { 0 }],
+            idle,
         }
     }
 
@@ -35,6 +38,9 @@ impl<F: Real> LayerGradient<F> {
         time: F,
         columns: &mut Vec<F>,
     ) {
+        if self.idle {
+            return;
+        }
         for lane in 0..gradient.len() {
             kernel.weight_gradient(samples, &x[lane], &gradient[lane], &mut self.weights[lane], columns);
         }
@@ -63,6 +69,9 @@ impl<F: Real> LayerGradient<F> {
 
     /// Adds the sum of all parts to the gradient of the parameters.
     pub fn settle(kernel: &Kernel<F>, parts: &[&Self], gradients: &mut [F]) {
+        if parts.iter().all(|part| part.idle) {
+            return;
+        }
         let plan = &kernel.plan;
         let outputs = plan.output.channels;
         let total = |pick: &dyn Fn(&Self) -> &[F], length: usize| {

@@ -46,6 +46,7 @@ pub struct Cpu<F: Real> {
     second: Vec<F>,
     images: Vec<u8>,
     ledger: Ledger,
+    frozen: bool,
     /// A pool of our own; without one, rayon's global pool.
     pool: Option<rayon::ThreadPool>,
 }
@@ -77,6 +78,7 @@ impl<F: Real> Cpu<F> {
             normalise,
             kernels: plan.layers().map(Kernel::new).collect(),
             parameters: zeros.clone(),
+            frozen: false,
             gradients: zeros.clone(),
             first: zeros.clone(),
             second: zeros,
@@ -148,6 +150,10 @@ impl<F: Real> Device for Cpu<F> {
             .as_ref()
             .map_or_else(rayon::current_num_threads, rayon::ThreadPool::current_num_threads);
         format!("CPU ({threads} threads, {})", F::NAME)
+    }
+
+    fn freeze(&mut self, frozen: bool) {
+        self.frozen = frozen;
     }
 
     fn store(&mut self, pixels: &[u8], count: usize) -> Result<(), DeviceError> {

@@ -153,9 +153,10 @@ impl<F: Real> Cpu<F> {
         let boxes = ends.len() == 2;
         let mut start = vec![vec![F::ZERO; samples * entries]; ends.len()];
         let jobs: Vec<_> = tiling.parts().zip(tiling.split_lanes(&mut start, entries)).enumerate().collect();
+        let frozen = self.frozen;
         let run = |(number, (part, mut out)): (usize, (Range<usize>, Vec<&mut [F]>))| {
             let mut parameters: Vec<_> =
-                step.kernels.iter().map(|kernel| LayerGradient::new(kernel, boxes)).collect();
+                step.kernels.iter().map(|kernel| LayerGradient::new(kernel, boxes, frozen)).collect();
             let (mut plain, mut difference) = (PlainScratch::default(), BackScratch::default());
             let mut lanes = vec![Vec::new(); ends.len()];
             for (index, tile) in tiling.tiles(part.clone()).enumerate() {
