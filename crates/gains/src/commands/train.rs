@@ -9,6 +9,7 @@ mod pace;
 mod session;
 mod setting;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use gains_train::config::Method;
@@ -37,8 +38,7 @@ pub fn run(args: &TrainArgs, global: &Global) -> Outcome {
     };
     let config = setting::change(config, args)?;
     if args.print_config {
-        print!("{}", config.to_toml());
-        return Ok(());
+        return show(&config.to_toml());
     }
     let path = args
         .out
@@ -54,14 +54,12 @@ fn resume(path: &Path, args: &TrainArgs, global: &Global) -> Outcome {
     let before = setting::read(&Folder::config_of(path)?)?;
     let config = setting::change(before.clone(), args)?;
     if args.print_config {
-        print!("{}", config.to_toml());
-        return Ok(());
+        return show(&config.to_toml());
     }
     setting::continues(&before, &config)?;
     let folder = Folder::open(path, resume_command(path, args))?;
     if folder.model().exists() {
-        println!("the run in {} is finished: {}", path.display(), folder.model().display());
-        return Ok(());
+        return show(&format!("the run in {} is finished: {}\n", path.display(), folder.model().display()));
     }
     let mut checkpoint = None;
     if let Some(Found { state, warning }) =
@@ -148,6 +146,11 @@ fn explain(error: &TrainError, rescue: Option<Rescue<'_>>) -> Failure {
     }
 }
 
+/// Prints; a reader that has gone away is no reason to panic.
+fn show(text: &str) -> Outcome {
+    std::io::stdout().write_all(text.as_bytes()).map_err(|e| Failure::printing(&e))
+}
+
 /// What to type to go on with a run.
 fn resume_command(path: &Path, args: &TrainArgs) -> String {
     let mut command = format!("gains train --resume {}", quoted(path));
@@ -190,8 +193,7 @@ fn list() -> Outcome {
             form.into(),
         ]);
     }
-    print!("{}", layout(&["name", "data set", "method", "eps", "epochs", "step form"], &rows));
-    Ok(())
+    show(&layout(&["name", "data set", "method", "eps", "epochs", "step form"], &rows))
 }
 
 /// The perturbation a run ends with.

@@ -13,7 +13,7 @@ use super::live::Live;
 use super::material::Material;
 use super::metrics::{Row, read, to_csv};
 use super::pace::span;
-use super::{Rescue, curves, data_flag, explain, quoted, target};
+use super::{Rescue, curves, data_flag, explain, quoted, show, target};
 use crate::cli::{Global, TrainArgs};
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
@@ -136,14 +136,18 @@ impl<D: Device> Session<D> {
         self.folder.write(&self.folder.curves(), picture.as_bytes())?;
         self.folder.write(&self.folder.model(), &model)?;
         let seconds = self.rows.iter().map(|row| row.seconds).sum();
-        println!("trained {} in {}{}", config.name, span(seconds), results(config, self.rows.last()));
         let model = quoted(&self.folder.model());
         let eps = target(config).map_or_else(String::new, |eps| format!(" --eps {eps}"));
         let data = data_flag(args.data_dir.as_ref());
-        println!("\nthe network is in {model}; next:");
-        println!("  gains certify --model {model}{data}{eps}");
-        println!("  gains eval --model {model}{data}{eps} --samples 0..1000");
-        Ok(())
+        show(&format!(
+            "trained {} in {}{}\n\n\
+             the network is in {model}; next:\n  \
+             gains certify --model {model}{data}{eps}\n  \
+             gains eval --model {model}{data}{eps} --samples 0..1000\n",
+            config.name,
+            span(seconds),
+            results(config, self.rows.last())
+        ))
     }
 }
 

@@ -175,13 +175,15 @@ pub fn take_over(checkpoint: Checkpoint, config: &Config) -> Result<Checkpoint, 
 mod tests {
     use super::*;
 
-    fn quick() -> Config {
-        preset("quick").unwrap()
+    fn example() -> Config {
+        let text = "method = 'provable'\n[[phases]]\nepochs = 4\neps = { target = 0.01 }\n\
+                    [[phases]]\nepochs = 8\neps = { target = 0.05 }";
+        Config::from_toml(text).unwrap()
     }
 
     #[test]
     fn settings_are_changed_by_path() {
-        let mut config = quick();
+        let mut config = example();
         for change in [
             "batch=64",
             "phases[1].eps.target = 0.03",
@@ -215,7 +217,7 @@ mod tests {
             ("=1", "--set =1"),
             ("optimiser.rate=1e-3\nbatch=4", "invalid type"),
         ] {
-            let failure = set(&quick(), change).expect_err(change);
+            let failure = set(&example(), change).expect_err(change);
             assert!(failure.message.contains(message), "{change}: {}", failure.message);
             assert_eq!(failure.code, crate::failure::USAGE);
         }
@@ -235,7 +237,7 @@ mod tests {
 
     #[test]
     fn what_a_run_began_with_stays() {
-        let before = quick();
+        let before = example();
         assert!(continues(&before, &set(&before, "optimiser.rate=1e-5").unwrap()).is_ok());
         for change in ["batch=3", "seed=1", "network.dynamics.time=false", "dataset=mnist", "images=7"] {
             let failure = continues(&before, &set(&before, change).unwrap()).expect_err(change);
@@ -248,10 +250,10 @@ mod tests {
         let at = |phase, epoch, batch| {
             let mut state = gains_train::checkpoint::State::default();
             (state.at.phase, state.at.epoch, state.at.batch) = (phase, epoch, batch);
-            Checkpoint { config: quick(), classes: Vec::new(), state }
+            Checkpoint { config: example(), classes: Vec::new(), state }
         };
         let take = |checkpoint: Checkpoint, change: &str| {
-            take_over(checkpoint, &set(&quick(), change).unwrap())
+            take_over(checkpoint, &set(&example(), change).unwrap())
                 .map(|taken| (taken.state.at.phase, taken.state.at.epoch, taken.state.at.batch))
                 .map_err(|failure| failure.message)
         };
