@@ -102,12 +102,16 @@ pub struct EpochReport {
     pub clean: f64,
     /// Mean cross-entropy of boxes.
     pub robust: f64,
+    /// Mean width term.
+    pub width: f64,
     /// Part of points classified right.
     pub accuracy: f64,
     /// Part of boxes classified right.
     pub robust_accuracy: f64,
     /// Mean splits in a batch.
     pub splits: f64,
+    /// Mean trajectories followed in a batch.
+    pub trajectories: f64,
     /// Mean trial steps of the points of a batch.
     pub concrete_steps: f64,
     /// Mean trial steps of the boxes of a batch.
@@ -116,6 +120,8 @@ pub struct EpochReport {
     pub eps: f64,
     /// Running average of first steps.
     pub average_step: f64,
+    /// Mean norm of the gradient, before clipping.
+    pub gradient_norm: f64,
     /// On test images, if it was time for that.
     pub evaluation: Option<Evaluation>,
     /// Whether it is time for a checkpoint.
@@ -130,9 +136,12 @@ pub struct EpochSums {
     loss: f64,
     clean: f64,
     robust: f64,
+    width: f64,
     accuracy: f64,
     robust_accuracy: f64,
+    gradient_norm: f64,
     splits: usize,
+    trajectories: usize,
     concrete_steps: usize,
     abstract_steps: usize,
 }
@@ -146,9 +155,12 @@ impl EpochSums {
         self.loss += weight * batch.loss.total;
         self.clean += weight * batch.loss.clean;
         self.robust += weight * batch.loss.robust;
+        self.width += weight * batch.loss.width;
+        self.gradient_norm += batch.gradient_norm;
         self.accuracy += weight * batch.accuracy;
         self.robust_accuracy += weight * batch.robust_accuracy;
         self.splits += batch.splits;
+        self.trajectories += batch.trajectories;
         self.concrete_steps += batch.concrete_steps;
         self.abstract_steps += batch.abstract_steps;
     }
@@ -164,13 +176,16 @@ impl EpochSums {
             loss: self.loss / samples,
             clean: self.clean / samples,
             robust: self.robust / samples,
+            width: self.width / samples,
             accuracy: self.accuracy / samples,
             robust_accuracy: self.robust_accuracy / samples,
             splits: self.splits as f64 / batches,
+            trajectories: self.trajectories as f64 / batches,
             concrete_steps: self.concrete_steps as f64 / batches,
             abstract_steps: self.abstract_steps as f64 / batches,
             eps: last.eps,
             average_step: last.average_step,
+            gradient_norm: self.gradient_norm / batches,
             evaluation: None,
             checkpoint_due: false,
         }

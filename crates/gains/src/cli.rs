@@ -1,5 +1,7 @@
 //! The command line, defined once; the help texts are generated from here.
 
+mod train;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -9,6 +11,8 @@ use gains_verify::verifier::Settings;
 use gains_verify::{Attack, AttackLoss, Method, Stage, StepForm};
 
 use crate::samples::Selection;
+
+pub use train::{DeviceArg, TrainArgs};
 
 /// Certified training and robustness verification of neural ODEs.
 ///
@@ -56,6 +60,9 @@ pub enum Command {
     /// Points are drawn uniformly, at corners of the region and downhill from both; each is run by the
     /// concrete solver.
     Challenge(ChallengeArgs),
+    /// Train a neural ODE: plainly, against attacks, or so that it can be certified
+    #[command(after_help = train::EXAMPLES)]
+    Train(TrainArgs),
     /// Run a network on images
     Predict(PredictArgs),
     /// Show the solver's trajectory and all trajectories an input region can cause

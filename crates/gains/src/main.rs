@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         Command::Eval(args) => commands::eval::run(&args, &global),
         Command::Attack(args) => commands::attack::run(&args, &global),
         Command::Challenge(args) => commands::challenge::run(&args, &global),
+        Command::Train(args) => commands::train::run(&args, &global),
         Command::Predict(args) => commands::predict::run(&args, &global),
         Command::Trajectory(args) => commands::trajectory::run(&args, &global),
         Command::Model(command) => commands::model::run(&command, &global),

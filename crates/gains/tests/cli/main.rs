@@ -6,3 +6,4 @@ mod certify;
 mod commands;
 mod growth;
 mod support;
+mod train;

@@ -1,0 +1,207 @@
+//! `gains train`.
+
+mod curves;
+mod folder;
+mod live;
+mod material;
+mod metrics;
+mod pace;
+mod session;
+mod setting;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use gains_train::config::Method;
+use gains_train::cpu::Cpu;
+use gains_train::cuda::Cuda;
+use gains_train::solve::inference_step;
+use gains_train::{Checkpoint, Config, Device, DeviceError, Plan, Position, StepForm, TrainError, presets};
+
+use self::folder::{Folder, Found};
+use self::material::Material;
+use self::session::Session;
+use crate::cli::{DeviceArg, Global, TrainArgs};
+use crate::failure::{Failure, Outcome};
+use crate::table::layout;
+
+/// Runs the command.
+pub fn run(args: &TrainArgs, global: &Global) -> Outcome {
+    if args.list_presets {
+        return list();
+    }
+    let config = match (&args.preset, &args.config, &args.resume) {
+        (Some(name), _, _) => setting::preset(name)?,
+        (_, Some(path), _) => setting::read(path)?,
+        (_, _, Some(path)) => return resume(path, args, global),
+        _ => return Err(Failure::usage("nothing to train").hint("give --preset, --config or --resume")),
+    };
+    let config = setting::change(config, args)?;
+    if args.print_config {
+        return show(&config.to_toml());
+    }
+    let path = args
+        .out
+        .clone()
+        .unwrap_or_else(|| Path::new("runs").join(format!("{}-seed{}", config.name, config.seed)));
+    Folder::vacant(&path, args.force)?;
+    let start = Start { config, checkpoint: None };
+    train(start, args, global, || Folder::create(&path, args.force, resume_command(&path, args)))
+}
+
+/// Goes on with a run.
+fn resume(path: &Path, args: &TrainArgs, global: &Global) -> Outcome {
+    let before = setting::read(&Folder::config_of(path)?)?;
+    let config = setting::change(before.clone(), args)?;
+    if args.print_config {
+        return show(&config.to_toml());
+    }
+    setting::continues(&before, &config)?;
+    let folder = Folder::open(path, resume_command(path, args))?;
+    if folder.model().exists() {
+        return show(&format!("the run in {} is finished: {}\n", path.display(), folder.model().display()));
+    }
+    let mut checkpoint = None;
+    if let Some(Found { state, warning }) =
+        folder.load(|bytes| Checkpoint::from_bytes(bytes).map_err(|e| e.to_string()))?
+    {
+        if let Some(warning) = warning {
+            eprintln!("warning: {warning}");
+        }
+        checkpoint = Some(setting::take_over(state, &config)?);
+    }
+    train(Start { config, checkpoint }, args, global, || Ok(folder))
+}
+
+/// Where a run starts.
+struct Start {
+    config: Config,
+    checkpoint: Option<Checkpoint>,
+}
+
+/// Gets everything ready before the folder is touched, then trains.
+fn train(
+    start: Start,
+    args: &TrainArgs,
+    global: &Global,
+    folder: impl FnOnce() -> Result<Folder, Failure>,
+) -> Outcome {
+    let Start { config, checkpoint } = start;
+    let material = Material::load(&config, args.data_dir.as_deref())?;
+    let step = inference_step(&config.solver, 0.0);
+    let plan =
+        Plan::new(&config.description(step, &material.classes)).map_err(|e| explain(&e.into(), None))?;
+    let parameters = plan.initial_parameters(config.seed);
+    let wrong = |e| explain(&TrainError::Device(e), None);
+    match args.device {
+        DeviceArg::Cpu => {
+            let threads = args.threads.map(usize::from);
+            let device = Cpu::<f32>::new(&plan, &parameters, threads).map_err(wrong)?;
+            // How many threads there are changes nothing, so the network's record does not tell.
+            Session::new(device, "cpu".into(), config, &material, folder()?)?.run(checkpoint, args, global)
+        }
+        DeviceArg::Cuda => {
+            let device = Cuda::new(&plan, &parameters, 0).map_err(wrong)?;
+            let name = device.name();
+            Session::new(device, name, config, &material, folder()?)?.run(checkpoint, args, global)
+        }
+    }
+}
+
+/// How a run that failed can go on.
+struct Rescue<'a> {
+    /// The command.
+    resume: &'a str,
+    /// The learning rate it had.
+    rate: f64,
+    /// Where its checkpoint stands.
+    saved: Option<Position>,
+}
+
+impl std::fmt::Display for Rescue<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.saved {
+            Some(at) => write!(f, "the checkpoint before {at} is good; go on from there"),
+            None => write!(f, "no checkpoint was saved yet; start over"),
+        }
+    }
+}
+
+/// What a user can do about an error of the trainer.
+fn explain(error: &TrainError, rescue: Option<Rescue<'_>>) -> Failure {
+    let failure = Failure::new(error.to_string());
+    match (error, rescue) {
+        (TrainError::Device(DeviceError::Missing { hint, .. }), _) => failure.hint(hint.as_str()),
+        (TrainError::Device(DeviceError::OutOfMemory { .. }), _) => {
+            failure.hint("start a new run with a smaller batch (--set batch=N) or on another --device")
+        }
+        (TrainError::Config(problem), _) => failure.hint(problem.hint.as_str()),
+        (TrainError::Diverged { .. }, Some(rescue)) => failure.hint(format!(
+            "{rescue} with a lower rate: `{} --set optimiser.rate={}`",
+            rescue.resume,
+            rescue.rate / 4.0
+        )),
+        (_, Some(rescue)) => failure.hint(format!("{rescue} with `{}`", rescue.resume)),
+        (_, None) => failure.hint("docs/training.md says what can be trained"),
+    }
+}
+
+/// Prints; a reader that has gone away is no reason to panic.
+fn show(text: &str) -> Outcome {
+    std::io::stdout().write_all(text.as_bytes()).map_err(|e| Failure::printing(&e))
+}
+
+/// What to type to go on with a run.
+fn resume_command(path: &Path, args: &TrainArgs) -> String {
+    let mut command = format!("gains train --resume {}", quoted(path));
+    if let Some(dir) = &args.data_dir {
+        command += &format!(" --data-dir {}", quoted(dir));
+    }
+    if args.device == DeviceArg::Cuda {
+        command += " --device cuda";
+    }
+    command
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_alphanumeric() || "/._-+~:,".contains(c);
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+fn list() -> Outcome {
+    let mut rows = Vec::new();
+    for preset in presets::PRESETS {
+        let config = setting::preset(preset.name)?;
+        let method = match config.method {
+            Method::Standard => "standard",
+            Method::Adversarial => "adversarial",
+            Method::Provable => "provable",
+        };
+        let form = match (config.method, config.phases.last().map(|phase| phase.step_form)) {
+            (Method::Provable, Some(StepForm::Independent)) => "independent",
+            (Method::Provable, Some(StepForm::Difference)) => "difference",
+            _ => "–",
+        };
+        rows.push(vec![
+            preset.name.to_string(),
+            config.dataset.clone(),
+            method.into(),
+            target(&config).map_or_else(|| "–".into(), |eps| eps.to_string()),
+            config.epochs().to_string(),
+            form.into(),
+        ]);
+    }
+    show(&layout(&["name", "data set", "method", "eps", "epochs", "step form"], &rows))
+}
+
+/// The perturbation a run ends with.
+fn target(config: &Config) -> Option<f64> {
+    config.phases.iter().rev().find_map(|phase| phase.eps).map(|eps| eps.target)
+}
+
+/// Where the data sets are, for commands to copy.
+fn data_flag(dir: Option<&PathBuf>) -> String {
+    dir.map_or_else(String::new, |dir| format!(" --data-dir {}", quoted(dir)))
+}
