@@ -136,7 +136,7 @@ impl Series {
     /// nothing observed, later times likewise, and an empty last point at time 1 where there is none.
     ///
     /// An empty point is no input, but the encoder's Euler step stops there. Their numbers come out only with
-    /// this grid.
+    /// this grid. They also round the initial state to float32, which is left to the caller.
     pub fn authors_grid(&self) -> Grid {
         let mut times = self.times.clone();
         times.push(self.target_time);

@@ -9,4 +9,6 @@ mod fetching;
 mod files;
 mod loading;
 mod scene;
+mod series;
+mod series_reference;
 mod server;
