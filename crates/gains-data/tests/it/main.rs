@@ -2,7 +2,7 @@
 //! server in the test itself.
 
 // The helpers of tests are tests too, which the lint does not see.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod archives;
 mod fetching;

@@ -9,4 +9,5 @@ pub mod data;
 pub mod eval;
 pub mod model;
 pub mod predict;
+pub mod prepare;
 pub mod trajectory;

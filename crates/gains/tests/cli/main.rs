@@ -5,4 +5,5 @@ mod bad_input;
 mod certify;
 mod commands;
 mod growth;
+mod prepare;
 mod support;
