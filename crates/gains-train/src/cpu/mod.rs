@@ -15,8 +15,11 @@ mod layer;
 mod meet;
 mod real;
 mod solver;
+mod spare;
 mod step;
 mod tile;
+
+use std::sync::Arc;
 
 use gains_core::Shape;
 use gains_core::description::Method;
@@ -46,6 +49,7 @@ pub struct Cpu<F: Real> {
     second: Vec<F>,
     images: Vec<u8>,
     ledger: Ledger,
+    spare: Arc<spare::Spare<F>>,
     /// A pool of our own; without one, rayon's global pool.
     pool: Option<rayon::ThreadPool>,
 }
@@ -82,6 +86,7 @@ impl<F: Real> Cpu<F> {
             second: zeros,
             images: Vec::new(),
             ledger: Ledger::default(),
+            spare: Arc::default(),
             pool,
         };
         cpu.set_parameters(parameters)?;
