@@ -4,7 +4,7 @@ use super::kernel::{CENTRE, Kernel, RADIUS, for_time_taps, weight_order};
 use super::real::Real;
 
 /// What one part of a batch contributes to the gradient of one layer's parameters.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct LayerGradient<F> {
     /// Of the weights, and of their magnitudes, laid out as the kernel's.
     weights: [Vec<F>; 2],
@@ -17,13 +17,17 @@ pub(crate) struct LayerGradient<F> {
 }
 
 impl<F: Real> LayerGradient<F> {
-    pub fn new(kernel: &Kernel<F>, boxes: bool, idle: bool) -> Self {
+    /// Nothing so far.
+    pub fn reset(&mut self, kernel: &Kernel<F>, boxes: bool, idle: bool) {
+        self.idle = idle;
         let (weights, plane) = (kernel.weights[0].len(), kernel.plan.output.len());
-        Self {
-            weights: [vec![F::ZERO; weights], vec![F::ZERO; if boxes { weights } else { 0 }]],
-            plane: vec![F::ZERO; plane],
-            timed: vec![F::ZERO; if kernel.plan.time { plane } else { 0 }],
-            idle,
+        let [signed, magnitudes] = &mut self.weights;
+        let lengths =
+            [weights, if boxes { weights } else { 0 }, plane, if kernel.plan.time { plane } else { 0 }];
+        for (sums, length) in [signed, magnitudes, &mut self.plane, &mut self.timed].into_iter().zip(lengths)
+        {
+            sums.clear();
+            sums.resize(length, F::ZERO);
         }
     }
 

@@ -77,7 +77,8 @@ impl<F: Real> Cpu<F> {
             tiling.parts().map(|part| (part, pieces.next().unwrap_or_default())).enumerate().collect();
         let frozen = self.frozen;
         let run = |(number, (part, mut out)): (usize, (std::ops::Range<usize>, Vec<&mut [F]>))| {
-            let mut parameters = LayerGradient::new(kernel, inputs.len() == 2, frozen);
+            let mut parameters = LayerGradient::default();
+            parameters.reset(kernel, inputs.len() == 2, frozen);
             let (mut columns, mut below) = (Vec::new(), Vec::new());
             let (mut x, mut lanes) = (vec![Vec::new(); inputs.len()], vec![Vec::new(); inputs.len()]);
             for (index, tile) in tiling.tiles(part.clone()).enumerate() {

@@ -15,8 +15,11 @@ mod layer;
 mod meet;
 mod real;
 mod solver;
+mod spare;
 mod step;
 mod tile;
+
+use std::sync::Arc;
 
 use gains_core::Shape;
 use gains_core::description::Method;
@@ -47,6 +50,7 @@ pub struct Cpu<F: Real> {
     images: Vec<u8>,
     ledger: Ledger,
     frozen: bool,
+    spare: Arc<spare::Spare<F>>,
     /// A pool of our own; without one, rayon's global pool.
     pool: Option<rayon::ThreadPool>,
 }
@@ -84,6 +88,7 @@ impl<F: Real> Cpu<F> {
             second: zeros,
             images: Vec::new(),
             ledger: Ledger::default(),
+            spare: Arc::default(),
             pool,
         };
         cpu.set_parameters(parameters)?;

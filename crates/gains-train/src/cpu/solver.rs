@@ -1,28 +1,43 @@
 //! Solver steps of whole batches: tiles through [`super::step`] or [`super::difference`].
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use gains_core::description::Method;
 use gains_ode::Tableau;
 use rayon::prelude::*;
 
 use super::difference::{self, DifferenceMemory};
-use super::difference_back::{self, BackScratch};
+use super::difference_back;
 use super::gradient::LayerGradient;
 use super::real::Real;
-use super::step::{self, PlainMemory, PlainScratch, STATISTICS, Step};
+use super::spare::{Shelf, Spare};
+use super::step::{self, PlainMemory, STATISTICS, Step};
 use super::tile::{Tiling, load, store};
 use super::{Cpu, Tensor};
 use crate::device::{Batch, DeviceError, Measure, StepForm, Trial};
 use crate::plan::OdePlan;
 
 /// What a step remembers for its gradient, tile by tile.
-pub struct StepMemory<F> {
+pub struct StepMemory<F: Real> {
     method: Method,
     time: f64,
     step: f64,
+    samples: usize,
+    boxes: bool,
     /// By part.
     tiles: Tiles<F>,
+    /// Where it goes when it is dropped.
+    spare: Arc<Spare<F>>,
+}
+
+impl<F: Real> Drop for StepMemory<F> {
+    fn drop(&mut self) {
+        match &mut self.tiles {
+            Tiles::Plain(parts) => self.spare.plain_memory.give(parts.drain(..).flatten()),
+            Tiles::Difference(parts) => self.spare.difference_memory.give(parts.drain(..).flatten()),
+        }
+    }
 }
 
 enum Tiles<F> {
@@ -58,32 +73,36 @@ struct Run<'a, F: Real> {
 
 impl<F: Real> Run<'_, F> {
     /// Applies `forward` to every tile; returns what the tiles remember, part by part.
-    fn forward<M: Default + Send, S: Default>(
+    fn forward<M: Default + Send, S: Default + Send>(
         &self,
         end: &mut [Vec<F>],
         errors: &mut [F],
+        memories: &Shelf<M>,
+        scratches: &Shelf<S>,
         forward: impl Fn(&Step<'_, F>, usize, &[Vec<F>], &mut M, &mut S, &mut [Vec<F>], &mut [F]) + Sync,
     ) -> Vec<Vec<M>> {
         let (shape, entries, lanes) = (self.step.state(), self.step.state().len(), self.inputs.len());
         let one_part = |part: Range<usize>, mut out: Vec<&mut [F]>, errors: &mut [F]| {
-            let mut scratch = S::default();
+            let mut scratch = scratches.take();
             let (mut x, mut end) = (vec![Vec::new(); lanes], vec![Vec::new(); lanes]);
-            let mut memories: Vec<M> = Vec::new();
+            let mut kept: Vec<M> = Vec::new();
             for tile in self.tiling.tiles(part.clone()) {
                 let at = tile.start - part.start..tile.end - part.start;
                 for (x, input) in x.iter_mut().zip(&self.inputs) {
                     load(shape, &input[tile.start * entries..tile.end * entries], x);
                 }
                 // What nobody wants to keep is overwritten by the next tile.
-                let mut memory = if self.keep { M::default() } else { memories.pop().unwrap_or_default() };
+                let last = if self.keep { None } else { kept.pop() };
+                let mut memory = last.unwrap_or_else(|| memories.take());
                 let errors = &mut errors[at.start * STATISTICS..at.end * STATISTICS];
                 forward(self.step, tile.len(), &x, &mut memory, &mut scratch, &mut end, errors);
                 for (end, out) in end.iter().zip(&mut out) {
                     store(shape, end, &mut out[at.start * entries..at.end * entries]);
                 }
-                memories.push(memory);
+                kept.push(memory);
             }
-            memories
+            scratches.give([scratch]);
+            kept
         };
         let outs = self.tiling.split_lanes(end, entries);
         let errors = self.tiling.split(errors, STATISTICS);
@@ -128,12 +147,25 @@ impl<F: Real> Cpu<F> {
         let mut end = vec![vec![F::ZERO; samples * entries]; inputs.len()];
         let mut errors = vec![F::ZERO; samples * STATISTICS];
         let run = Run { cpu: self, step: &step, tiling, inputs, keep };
+        let spare = &self.spare;
         let tiles = if form == StepForm::Difference && end.len() == 2 {
-            Tiles::Difference(run.forward(&mut end, &mut errors, difference::forward))
+            let (memories, scratches) = (&spare.difference_memory, &spare.difference);
+            Tiles::Difference(run.forward(&mut end, &mut errors, memories, scratches, difference::forward))
         } else {
-            Tiles::Plain(run.forward(&mut end, &mut errors, step::forward))
+            let (memories, scratches) = (&spare.plain_memory, &spare.plain);
+            Tiles::Plain(run.forward(&mut end, &mut errors, memories, scratches, step::forward))
         };
-        let memory = keep.then_some(StepMemory { method, time, step: size, tiles });
+        // Dropped at once if nobody wants it, which puts its buffers back.
+        let memory = StepMemory {
+            method,
+            time,
+            step: size,
+            samples,
+            boxes: end.len() == 2,
+            tiles,
+            spare: spare.clone(),
+        };
+        let memory = keep.then_some(memory);
         Ok(Trial { end: Batch::of_lanes(end), errors: Tensor(errors), memory })
     }
 
@@ -151,13 +183,19 @@ impl<F: Real> Cpu<F> {
         let weight = F::of(error_weight);
         let ends = gradient.lanes();
         let boxes = ends.len() == 2;
+        if (memory.samples, memory.boxes) != (samples, boxes) {
+            return Err(DeviceError::Failed("the gradient of a step does not fit its end".into()));
+        }
         let mut start = vec![vec![F::ZERO; samples * entries]; ends.len()];
         let jobs: Vec<_> = tiling.parts().zip(tiling.split_lanes(&mut start, entries)).enumerate().collect();
         let frozen = self.frozen;
         let run = |(number, (part, mut out)): (usize, (Range<usize>, Vec<&mut [F]>))| {
-            let mut parameters: Vec<_> =
-                step.kernels.iter().map(|kernel| LayerGradient::new(kernel, boxes, frozen)).collect();
-            let (mut plain, mut difference) = (PlainScratch::default(), BackScratch::default());
+            let mut parameters = self.spare.gradients.take();
+            parameters.resize_with(step.kernels.len(), LayerGradient::default);
+            for (sums, kernel) in parameters.iter_mut().zip(&step.kernels) {
+                sums.reset(kernel, boxes, frozen);
+            }
+            let (mut plain, mut difference) = (self.spare.plain.take(), self.spare.back.take());
             let mut lanes = vec![Vec::new(); ends.len()];
             for (index, tile) in tiling.tiles(part.clone()).enumerate() {
                 let at = (tile.start - part.start) * entries..(tile.end - part.start) * entries;
@@ -179,15 +217,18 @@ impl<F: Real> Cpu<F> {
                     store(shape, lane, &mut out[at.clone()]);
                 }
             }
+            self.spare.plain.give([plain]);
+            self.spare.back.give([difference]);
             parameters
         };
         let parts: Vec<Vec<_>> = self.install(|| jobs.into_par_iter().map(run).collect());
         let mut gradients = std::mem::take(&mut self.gradients);
         for (layer, plan) in ode.dynamics.iter().enumerate() {
-            let parts: Vec<_> = parts.iter().map(|part| &part[layer]).collect();
-            LayerGradient::settle(self.kernel(plan)?, &parts, &mut gradients);
+            let sums: Vec<_> = parts.iter().map(|part| &part[layer]).collect();
+            LayerGradient::settle(self.kernel(plan)?, &sums, &mut gradients);
         }
         self.gradients = gradients;
+        self.spare.gradients.give(parts);
         Ok(Batch::of_lanes(start))
     }
 }
