@@ -1,6 +1,6 @@
-//! Image data sets for the verifier and the trainer.
+//! Data sets for the verifier and the trainer: images, and series in [`series`].
 //!
-//! Three sets are known: MNIST, Fashion-MNIST and CIFAR-10. [`Images::load`]
+//! Three sets of images are known: MNIST, Fashion-MNIST and CIFAR-10. [`Images::load`]
 //! reads one split of a set from the data directory, [`Images::bundled`] gives
 //! a hundred images that are part of the program, and [`fetch`] downloads a
 //! set from its official place.
@@ -41,6 +41,7 @@ mod images;
 mod layout;
 mod locate;
 mod partial;
+pub mod series;
 mod source;
 mod unpack;
 

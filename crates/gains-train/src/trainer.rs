@@ -5,6 +5,7 @@
 //! depends on the seed and the position alone, so a run that was interrupted ends with the same bits.
 
 mod batch;
+mod error;
 #[cfg(test)]
 mod tests;
 
@@ -13,39 +14,15 @@ use std::ops::ControlFlow;
 use gains_core::Description;
 use gains_core::model_file::Tensors;
 
+pub use self::error::TrainError;
 use crate::checkpoint::{Checkpoint, State};
-use crate::config::{Config, Problem};
+use crate::config::Config;
 use crate::device::{Device, DeviceError, Moments};
 use crate::metrics::{BatchReport, EpochReport, EpochSums, Evaluation, Position};
 use crate::pass::Route;
-use crate::plan::{Plan, PlanError};
+use crate::plan::Plan;
 use crate::random::{Purpose, seed_at};
 use crate::solve::{Failure, inference_step};
-
-/// Why a run stopped.
-#[derive(Debug, thiserror::Error)]
-pub enum TrainError {
-    /// The device gave up.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    /// The network cannot be trained by this crate.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// A setting that makes no sense.
-    #[error(transparent)]
-    Config(#[from] Problem),
-    /// Images and labels that do not fit each other, the network, or a checkpoint.
-    #[error("{0}")]
-    Data(String),
-    /// The numbers ran away. What was saved before is still good.
-    #[error("training diverged in {at}: {what}")]
-    Diverged {
-        /// Where.
-        at: Position,
-        /// What was no number.
-        what: String,
-    },
-}
 
 /// Images, channels last, one byte per entry, and their classes.
 #[derive(Clone, Copy, Debug)]
@@ -247,6 +224,16 @@ impl<D: Device> Trainer<D> {
     /// Batches in an epoch.
     pub fn batches(&self) -> u32 {
         u32::try_from(self.labels.len().div_ceil(self.config.batch)).unwrap_or(u32::MAX)
+    }
+
+    /// Batches trained on, and batches of the whole run.
+    pub fn progress(&self) -> (u64, u64) {
+        let phases = &self.config.phases;
+        let epochs =
+            |count: usize| phases.iter().take(count).map(|phase| u64::from(phase.epochs)).sum::<u64>();
+        let each = u64::from(self.batches());
+        let done = (epochs(self.at.phase) + u64::from(self.at.epoch)) * each + u64::from(self.at.batch);
+        (done, epochs(phases.len()) * each)
     }
 
     /// Whether all epochs are done.

@@ -1,4 +1,5 @@
 //! Every gradient of the CPU against finite differences, in float64.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

@@ -1,9 +1,12 @@
 //! A layer's affine map on a tile of samples, as products of matrices.
 //!
-//! The pixels under the kernel are laid side by side (*columns*), either whole, or only along the rows of the image:
-//! then each row of the kernel is a product of its own, three times less is copied for a 3×3 kernel, and rows of
-//! zero padding are never multiplied. The time only moves the bias: `b + t·u`, with `u` the convolution of a plane
-//! of ones with the time's taps.
+//! In a tile, the pixels that one row of the kernel sees from one column of the output lie side by side, and the same
+//! pixels of the next row or sample one image row further on. So each row of the kernel is, for each column of the
+//! output, a product of matrices as it stands: nothing is copied, and neither rows nor columns of zero padding are
+//! multiplied. Kernels that jump over rows, or whose rows are short, are better off with the pixels under the kernel
+//! copied side by side (*columns*) and one product for all.
+//!
+//! The time only moves the bias: `b + t·u`, with `u` the convolution of a plane of ones with the time's taps.
 
 use gains_core::Shape;
 
@@ -19,35 +22,27 @@ pub(crate) const CENTRE: usize = 0;
 /// See [`CENTRE`].
 pub(crate) const RADIUS: usize = 1;
 
-/// How columns are cut from an image.
+/// One product: the column of the output, where its rows start, what they see of the input, and the weights for that.
 #[derive(Clone, Copy, Debug)]
-struct Cut {
+struct Strip {
+    /// First rows.
+    input_row: usize,
+    output_row: usize,
     rows: usize,
-    kernel: [usize; 2],
-    stride: [usize; 2],
-    padding: [usize; 2],
-}
-
-/// One product: a stretch of rows of columns, a stretch of weights, a stretch of rows of the output.
-#[derive(Clone, Copy, Debug)]
-struct Product {
-    columns: usize,
-    outputs: usize,
-    rows: usize,
-    /// First weight row.
+    /// First columns.
+    input_column: usize,
+    output_column: usize,
+    /// First row of weights, and how many.
     weights: usize,
+    depth: usize,
 }
 
 /// A layer ready to be applied to tiles.
 #[derive(Clone, Debug)]
 pub(crate) struct Kernel<F> {
     pub plan: LayerPlan,
-    cut: Cut,
-    /// Columns are the input itself.
-    plain: bool,
-    products: Vec<Product>,
-    /// Entries under the kernel in one product.
-    depth: usize,
+    /// Empty if the kernel works on columns.
+    strips: Vec<Strip>,
     /// `[tap·in][out]`: the weights and their magnitudes.
     pub weights: [Vec<F>; 2],
     /// The same with the output first.
@@ -61,32 +56,13 @@ impl<F: Real> Kernel<F> {
     /// Geometry of a layer; the weights come with [`Self::refresh`].
     pub fn new(plan: &LayerPlan) -> Self {
         let channels = plan.input.channels;
-        let whole = plan.kernel[0] > 1 && plan.kernel[1] * channels < SHORT;
-        let cut = if whole {
-            Cut { rows: plan.output.height, kernel: plan.kernel, stride: plan.stride, padding: plan.padding }
-        } else {
-            Cut {
-                rows: plan.input.height,
-                kernel: [1, plan.kernel[1]],
-                stride: [1, plan.stride[1]],
-                padding: [0, plan.padding[1]],
-            }
-        };
-        let depth = cut.kernel[0] * cut.kernel[1] * channels;
-        let products = if whole {
-            vec![Product { columns: 0, outputs: 0, rows: cut.rows, weights: 0 }]
-        } else {
-            row_products(plan, depth)
-        };
-        let full_width = plan.kernel[1] == plan.input.width || plan.kernel[1] == 1;
-        let plain = !whole && full_width && plan.stride[1] == 1 && plan.padding[1] == 0;
+        let one_row = plan.output.height == 1;
+        let short = plan.kernel[0] > 1 && plan.kernel[1] * channels < SHORT && plan.output.positions() > 1;
+        let strips = if short || (plan.stride[0] > 1 && !one_row) { Vec::new() } else { strips(plan) };
         let weights = plan.taps() * channels * plan.output.channels;
         let zeros = || [vec![F::ZERO; weights], vec![F::ZERO; weights]];
         Self {
-            cut,
-            plain,
-            products,
-            depth,
+            strips,
             weights: zeros(),
             transposed: zeros(),
             bias: vec![F::ZERO; plan.output.channels],
@@ -131,16 +107,19 @@ impl<F: Real> Kernel<F> {
 
     /// `out += W x`, or `|W| x` in the lane of radii.
     pub fn apply(&self, lane: usize, samples: usize, x: &[F], out: &mut [F], columns: &mut Vec<F>) {
-        let columns = self.columns(samples, x, columns);
-        let (outputs, strip) = (self.plan.output.channels, samples * self.plan.output.width);
-        for product in &self.products {
-            multiply_add(
-                [product.rows * strip, outputs, self.depth],
-                &mut out[product.outputs * strip * outputs..],
-                outputs,
-                View { values: &columns[product.columns * strip * self.depth..], row: self.depth, column: 1 },
-                View { values: &self.weights[lane][product.weights * outputs..], row: outputs, column: 1 },
-            );
+        let outputs = self.plan.output.channels;
+        let weights =
+            |first: usize| View { values: &self.weights[lane][first * outputs..], row: outputs, column: 1 };
+        if self.strips.is_empty() {
+            let (size, depth) = self.columns(samples, x, columns);
+            let columns = View { values: columns, row: depth, column: 1 };
+            return multiply_add([size, outputs, depth], out, outputs, columns, weights(0));
+        }
+        for strip in &self.strips {
+            let ([from, to], [row, out_row]) = self.place(strip, samples);
+            let x = View { values: &x[from..], row, column: 1 };
+            let size = [strip.rows * samples, outputs, strip.depth];
+            multiply_add(size, &mut out[to..], out_row, x, weights(strip.weights));
         }
     }
 
@@ -153,16 +132,19 @@ impl<F: Real> Kernel<F> {
         weights: &mut [F],
         columns: &mut Vec<F>,
     ) {
-        let columns = self.columns(samples, x, columns);
-        let (outputs, strip) = (self.plan.output.channels, samples * self.plan.output.width);
-        for product in &self.products {
-            multiply_add(
-                [self.depth, outputs, product.rows * strip],
-                &mut weights[product.weights * outputs..],
-                outputs,
-                View { values: &columns[product.columns * strip * self.depth..], row: 1, column: self.depth },
-                View { values: &gradient[product.outputs * strip * outputs..], row: outputs, column: 1 },
-            );
+        let outputs = self.plan.output.channels;
+        if self.strips.is_empty() {
+            let (size, depth) = self.columns(samples, x, columns);
+            let columns = View { values: columns, row: 1, column: depth };
+            let gradient = View { values: gradient, row: outputs, column: 1 };
+            return multiply_add([depth, outputs, size], weights, outputs, columns, gradient);
+        }
+        for strip in &self.strips {
+            let ([from, to], [row, out_row]) = self.place(strip, samples);
+            let x = View { values: &x[from..], row: 1, column: row };
+            let gradient = View { values: &gradient[to..], row: out_row, column: 1 };
+            let size = [strip.depth, outputs, strip.rows * samples];
+            multiply_add(size, &mut weights[strip.weights * outputs..], outputs, x, gradient);
         }
     }
 
@@ -177,24 +159,16 @@ impl<F: Real> Kernel<F> {
     ) {
         resize(into, samples * self.plan.input.len());
         into.fill(F::ZERO);
-        let (outputs, strip) = (self.plan.output.channels, samples * self.plan.output.width);
-        if !self.plain {
-            resize(columns, self.cut.rows * strip * self.depth);
-            columns.fill(F::ZERO);
-        }
-        let target = if self.plain { &mut *into } else { &mut *columns };
+        let outputs = self.plan.output.channels;
         let rows = self.weights[lane].len() / outputs;
-        for product in &self.products {
-            multiply_add(
-                [product.rows * strip, self.depth, outputs],
-                &mut target[product.columns * strip * self.depth..],
-                self.depth,
-                View { values: &gradient[product.outputs * strip * outputs..], row: outputs, column: 1 },
-                View { values: &self.transposed[lane][product.weights..], row: rows, column: 1 },
-            );
-        }
-        if !self.plain {
-            self.visit_columns(samples, |column, pixel, run| {
+        let weights = |first: usize| View { values: &self.transposed[lane][first..], row: rows, column: 1 };
+        if self.strips.is_empty() {
+            let size = samples * self.plan.output.positions();
+            resize(columns, size * rows);
+            columns.fill(F::ZERO);
+            let gradient = View { values: gradient, row: outputs, column: 1 };
+            multiply_add([size, rows, outputs], columns, rows, gradient, weights(0));
+            return self.visit_columns(samples, |column, pixel, run| {
                 if let Some(pixel) = pixel {
                     for (i, c) in into[pixel..pixel + run].iter_mut().zip(&columns[column..column + run]) {
                         *i += *c;
@@ -202,13 +176,27 @@ impl<F: Real> Kernel<F> {
                 }
             });
         }
+        for strip in &self.strips {
+            let ([from, to], [row, out_row]) = self.place(strip, samples);
+            let gradient = View { values: &gradient[to..], row: out_row, column: 1 };
+            let size = [strip.rows * samples, strip.depth, outputs];
+            multiply_add(size, &mut into[from..], row, gradient, weights(strip.weights));
+        }
     }
 
-    fn columns<'a>(&self, samples: usize, x: &'a [F], columns: &'a mut Vec<F>) -> &'a [F] {
-        if self.plain {
-            return x;
-        }
-        resize(columns, self.cut.rows * samples * self.plan.output.width * self.depth);
+    /// Where a strip starts in the tiles of input and output, and how far apart its rows are.
+    fn place(&self, strip: &Strip, samples: usize) -> ([usize; 2], [usize; 2]) {
+        let (input, output) = (self.plan.input, self.plan.output);
+        let from = (strip.input_row * samples * input.width + strip.input_column) * input.channels;
+        let to = (strip.output_row * samples * output.width + strip.output_column) * output.channels;
+        ([from, to], [input.width * input.channels, output.width * output.channels])
+    }
+
+    /// Copies what is under the kernel side by side; returns the size of the matrix.
+    fn columns(&self, samples: usize, x: &[F], columns: &mut Vec<F>) -> (usize, usize) {
+        let (size, depth) =
+            (samples * self.plan.output.positions(), self.plan.taps() * self.plan.input.channels);
+        resize(columns, size * depth);
         self.visit_columns(samples, |column, pixel, run| {
             let target = &mut columns[column..column + run];
             match pixel {
@@ -216,16 +204,16 @@ impl<F: Real> Kernel<F> {
                 None => target.fill(F::ZERO),
             }
         });
-        columns
+        (size, depth)
     }
 
     /// For every run of entries of the columns: where it starts, where it comes from (nowhere if padding), how
     /// long it is.
     fn visit_columns(&self, samples: usize, mut visit: impl FnMut(usize, Option<usize>, usize)) {
         let Shape { height, width, channels } = self.plan.input;
-        let Cut { rows, kernel, stride, padding } = self.cut;
+        let LayerPlan { kernel, stride, padding, .. } = self.plan;
         let mut column = 0;
-        for row in 0..rows {
+        for row in 0..self.plan.output.height {
             for sample in 0..samples {
                 for place in 0..self.plan.output.width {
                     for ky in 0..kernel[0] {
@@ -257,26 +245,38 @@ impl<F: Real> Kernel<F> {
     }
 }
 
-/// One product for each row of the kernel (for each row of the output, if it jumps over rows of the input).
-fn row_products(plan: &LayerPlan, depth: usize) -> Vec<Product> {
-    let mut products = Vec::new();
-    for tap in 0..plan.kernel[0] {
-        let source = |row: usize| {
-            (row * plan.stride[0] + tap).checked_sub(plan.padding[0]).filter(|y| *y < plan.input.height)
-        };
-        for row in 0..plan.output.height {
-            let Some(columns) = source(row) else { continue };
-            match products.last_mut() {
-                Some(Product { weights, outputs, rows, .. })
-                    if plan.stride[0] == 1 && *weights == tap * depth && *outputs + *rows == row =>
-                {
-                    *rows += 1;
-                }
-                _ => products.push(Product { columns, outputs: row, rows: 1, weights: tap * depth }),
+/// For each column of the output and each row of the kernel, the product of what they have in common.
+fn strips(plan: &LayerPlan) -> Vec<Strip> {
+    let mut strips: Vec<Strip> = Vec::new();
+    let channels = plan.input.channels;
+    for output_column in 0..plan.output.width {
+        let start = output_column * plan.stride[1];
+        let left = plan.padding[1].saturating_sub(start);
+        let right = (plan.input.width + plan.padding[1]).saturating_sub(start).min(plan.kernel[1]);
+        if left >= right {
+            continue;
+        }
+        for tap in 0..plan.kernel[0] {
+            // Rows of the output that this row of the kernel shows something inside the image.
+            let seen = |row: usize| {
+                let y = (row * plan.stride[0] + tap).checked_sub(plan.padding[0]);
+                y.filter(|y| *y < plan.input.height)
+            };
+            let mut rows = (0..plan.output.height).filter_map(|row| seen(row).map(|y| (row, y)));
+            if let Some((output_row, input_row)) = rows.next() {
+                strips.push(Strip {
+                    input_row,
+                    output_row,
+                    rows: 1 + rows.count(),
+                    input_column: start + left - plan.padding[1],
+                    output_column,
+                    weights: (tap * plan.kernel[1] + left) * channels,
+                    depth: (right - left) * channels,
+                });
             }
         }
     }
-    products
+    strips
 }
 
 /// Positions among the layer's parameters of the weights of real inputs, with their rows `tap·in` and outputs.

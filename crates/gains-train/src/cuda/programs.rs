@@ -161,7 +161,7 @@ fn compile(
 ) -> Result<Arc<CudaModule>, DeviceError> {
     let options = CompileOptions {
         arch: Some(architecture),
-        options: vec!["--std=c++17".into()],
+        options: vec!["--std=c++17".into(), "--device-as-default-execution-space".into()],
         ..CompileOptions::default()
     };
     let ptx = compile_ptx_with_opts(source, options).map_err(|error| {
@@ -236,7 +236,7 @@ mod tests {
         let compile = |source: String| {
             let options = CompileOptions {
                 arch: Some("compute_90"),
-                options: vec!["--std=c++17".into()],
+                options: vec!["--std=c++17".into(), "--device-as-default-execution-space".into()],
                 ..CompileOptions::default()
             };
             if let Err(CompileError::CompileError { log, .. }) = compile_ptx_with_opts(source, options) {

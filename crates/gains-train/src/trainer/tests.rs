@@ -198,6 +198,7 @@ fn a_run_taken_up_again_ends_with_the_same_bits() {
                 Ok::<_, TrainError>(if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             });
             assert_eq!(outcome.unwrap(), Outcome::Stopped);
+            assert_eq!(first.progress(), (stop, 30));
             let bytes = first.checkpoint().unwrap().to_bytes().unwrap();
             let checkpoint = Checkpoint::from_bytes(&bytes).unwrap();
             let mut second = trainer::<f32>(checkpoint.config.clone(), 70);
@@ -234,6 +235,7 @@ fn a_finished_run_is_a_model_file() {
     let mut trainer = trainer::<f32>(config, 40);
     while trainer.advance().unwrap().is_some() {}
     assert!(trainer.is_finished() && trainer.advance().unwrap().is_none());
+    assert_eq!(trainer.progress(), (6, 6));
     let (description, tensors) = trainer.finish().unwrap();
     let bytes = gains_core::model_file::write_model(&description, &tensors).unwrap();
     let network = gains_core::model_file::read_model(&bytes).unwrap();

@@ -1,5 +1,5 @@
 //! Small random networks, one for each kind of operation.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
 
 use gains_core::Shape;
 use gains_train::cpu::{Cpu, Tensor};

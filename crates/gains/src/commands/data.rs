@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use gains_data::series::Kind;
 use gains_data::{Dataset, FetchEvent, Fetched, Images, Split};
 
 use crate::cli::{DataCommand, Global};
@@ -16,11 +17,13 @@ pub fn run(command: &DataCommand, global: &Global) -> Outcome {
         DataCommand::Fetch { name, data_dir, mirror } => {
             fetch(*name, data_dir.as_deref(), mirror.as_deref(), global)
         }
+        DataCommand::Prepare(command) => super::prepare::run(command, global),
         DataCommand::List { data_dir } => list(data_dir.as_deref()),
     }
 }
 
-fn locate(data_dir: Option<&Path>) -> Result<std::path::PathBuf, Failure> {
+/// The data directory.
+pub fn locate(data_dir: Option<&Path>) -> Result<std::path::PathBuf, Failure> {
     Ok(gains_data::locate(data_dir, |name| std::env::var_os(name))?)
 }
 
@@ -70,5 +73,6 @@ fn list(data_dir: Option<&Path>) -> Outcome {
         })
         .collect();
     print!("{}", layout(&["data set", "train", "test"], &rows));
+    println!("\n{}: {}", Kind::PhysioNet2012, super::prepare::physionet_state(&dir));
     Ok(())
 }

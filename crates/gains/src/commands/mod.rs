@@ -9,5 +9,6 @@ pub mod data;
 pub mod eval;
 pub mod model;
 pub mod predict;
+pub mod prepare;
 pub mod train;
 pub mod trajectory;

@@ -5,5 +5,6 @@ mod bad_input;
 mod certify;
 mod commands;
 mod growth;
+mod prepare;
 mod support;
 mod train;
