@@ -383,7 +383,7 @@ fn the_rest_agrees() {
     }
     for (name, plan) in networks() {
         let mut pair = Pair::new(plan);
-        pair.both(&format!("{name} network"), 2e-4, |d, p| run_rest(d, p), |d, p| run_rest(d, p));
+        pair.both(&format!("{name} network"), 2e-4, run_rest, run_rest);
     }
 }
 
