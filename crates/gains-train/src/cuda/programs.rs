@@ -62,7 +62,7 @@ impl Programs {
         let attribute =
             cudarc::driver::sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
         let most_shared = context.attribute(attribute).map_err(failed)? as usize;
-        let common = compile(&context, architecture, &source::common())?;
+        let common = compile(&context, architecture, source::common())?;
         Ok(Self {
             context,
             architecture,
@@ -241,7 +241,7 @@ mod tests {
             eprintln!("skipped: there is no libnvrtc on this machine");
             return;
         }
-        let compile = |source: String| {
+        let compile = |source: &str| {
             let options = CompileOptions {
                 arch: Some("compute_90"),
                 options: vec!["--std=c++17".into(), "--device-as-default-execution-space".into()],
@@ -251,17 +251,18 @@ mod tests {
                 panic!("{}", log.to_string_lossy());
             }
         };
+        compile(source::common());
         for plan in [network(28, 1, 32, true), network(32, 3, 9, false)] {
             for part in &plan.parts {
                 match part {
-                    Part::Layer(layer) => compile(source::layer(layer, LayerShares::new(layer), false)),
+                    Part::Layer(layer) => compile(&source::layer(layer, LayerShares::new(layer), false)),
                     Part::Ode(ode) => {
                         for (method, lanes) in
                             [(Method::Dopri5, 1), (Method::Dopri5, 2), (Method::Bosh3, 4), (Method::Euler, 4)]
                         {
                             let tableau = Tableau::of(method);
                             let shares = source::step_shares(ode, tableau.len(), lanes);
-                            compile(source::step(ode, tableau, lanes, shares));
+                            compile(&source::step(ode, tableau, lanes, shares));
                         }
                     }
                     Part::Pool(_) => {}

@@ -6,12 +6,16 @@ use gains_ode::Tableau;
 
 use crate::plan::{LayerPlan, OdePlan};
 
-/// What every program begins with.
-const KERNELS: &str = include_str!("kernels.cu");
+/// Joins kernel files, the base first.
+macro_rules! kernels {
+    ($($name:literal),*) => {
+        concat!(include_str!("kernels/base.cu"), $("\n", include_str!(concat!("kernels/", $name, ".cu"))),*)
+    };
+}
 
 /// The kernels that do not depend on the network.
-pub(super) fn common() -> String {
-    KERNELS.to_string()
+pub(super) fn common() -> &'static str {
+    kernels!("parameters", "images", "join", "head", "optimiser")
 }
 
 fn layer_struct(name: &str, layer: &LayerPlan) -> String {
@@ -81,7 +85,8 @@ impl LayerShares {
 /// Forward, gate, way back and gradient of the weights of a single layer, for points (`1`) and boxes (`2`). `last`: the
 /// gradients come from a solver step and have their channels last.
 pub(super) fn layer(layer: &LayerPlan, shares: LayerShares, last: bool) -> String {
-    let mut text = common() + &layer_struct("L", layer);
+    let mut text =
+        kernels!("convolution", "elementwise", "layer", "gradient").to_string() + &layer_struct("L", layer);
     let pointers = "const float* xc, const float* xr, const float* dc, const float* dr";
     for lanes in [1, 2] {
         let ((rows, nt), (back_rows, back_nt)) = (shares.forward, shares.back);
@@ -241,7 +246,12 @@ fn tableau_struct(tableau: &Tableau) -> String {
 
 /// Forward and back of a solver step that carries so many lanes.
 pub(super) fn step(ode: &OdePlan, tableau: &Tableau, lanes: usize, shares: StepShares) -> String {
-    let mut text = common() + &tableau_struct(tableau);
+    let mut text = kernels!("convolution", "elementwise", "step").to_string();
+    if lanes == 4 {
+        text += include_str!("kernels/chain.cu");
+        text += include_str!("kernels/difference.cu");
+    }
+    text += &tableau_struct(tableau);
     let names: Vec<String> = (0..ode.dynamics.len()).map(|i| format!("L{i}")).collect();
     for (name, layer) in names.iter().zip(&ode.dynamics) {
         text += &layer_struct(name, layer);
