@@ -13,8 +13,12 @@ use gains_core::Shape;
 use gains_core::description::Method;
 use gains_train::cpu::Cpu;
 use gains_train::cuda::Cuda;
+use gains_train::device::Trial;
 use gains_train::plan::Part;
 use gains_train::{Batch, Device, Plan, StepForm};
+
+/// Operations in a row between two waits.
+const ROW: usize = 10;
 
 const NETWORK: &str = r#"{
     "format": "gains-model", "version": 1, "name": "block", "input": {"height": 4, "width": 4, "channels": 32},
@@ -66,37 +70,55 @@ fn measure<D: Device>(mut device: D, plan: &Plan, batch: usize, runs: usize) {
         let centre = device.upload(shape, &centre).unwrap();
         let radius = boxes.then(|| device.upload(shape, &radius).unwrap());
         let x = Batch { centre, radius };
-        let mut times = [Vec::new(), Vec::new(), Vec::new()];
-        for run in 0..=2 * runs {
-            // The second half leaves the gradients of the weights out.
-            device.freeze(run > runs);
-            let start = Instant::now();
-            let trial = device.step(ode, Method::Dopri5, form, &x, 0.0, 1.0, true).unwrap();
-            // Reading the errors waits for the device.
-            device.measure(&trial.errors).unwrap();
-            let middle = Instant::now();
+        let step = |device: &mut D| device.step(ode, Method::Dopri5, form, &x, 0.0, 1.0, true).unwrap();
+        let back = |device: &mut D, trial: &Trial<D>| {
             let memory = trial.memory.as_ref().unwrap();
             std::hint::black_box(device.step_back(ode, &x, memory, &trial.end, 1.0).unwrap());
+        };
+        let whole = times(runs, || {
+            let trial = step(&mut device);
+            // Reading the errors waits for the device.
             device.measure(&trial.errors).unwrap();
-            let elapsed = start.elapsed().as_secs_f64() * 1e3;
-            if run > runs {
-                times[2].push(elapsed);
-            } else if run > 0 {
-                times[0].push(elapsed);
-                times[1].push((middle - start).as_secs_f64() * 1e3);
-            }
-        }
-        for times in &mut times {
-            times.sort_by(f64::total_cmp);
-        }
-        let [all, forward, frozen] = times;
+            back(&mut device, &trial);
+            device.measure(&trial.errors).unwrap();
+        });
+        // In a row, without waiting in between: what the kernels alone take.
+        let kept = step(&mut device);
+        let mut in_a_row = |work: &dyn Fn(&mut D)| {
+            let all = times(runs.div_ceil(ROW), || {
+                (0..ROW).for_each(|_| work(&mut device));
+                device.measure(&kept.errors).unwrap();
+            });
+            all[all.len() / 2] / ROW as f64
+        };
+        let forward = in_a_row(&|device| drop(step(device)));
+        let both = in_a_row(&|device| back(device, &kept));
+        let inputs = in_a_row(&|device| {
+            device.freeze(true);
+            back(device, &kept);
+            device.freeze(false);
+        });
         println!(
-            "{name:<12} min {:8.3}  median {:8.3}  max {:8.3}   (forward {:.3}, without gradients of weights {:.3})",
-            all[0],
-            all[runs / 2],
-            all[runs - 1],
-            forward[runs / 2],
-            frozen[runs / 2]
+            "{name:<12} min {:8.3}  median {:8.3}  max {:8.3}   in a row: forward {forward:.3}, back {inputs:.3}, gradients of \
+             weights {:.3}",
+            whole[0],
+            whole[whole.len() / 2],
+            whole[whole.len() - 1],
+            both - inputs
         );
     }
+}
+
+/// Milliseconds of so many runs after a first one that does not count, in order.
+fn times(runs: usize, mut work: impl FnMut()) -> Vec<f64> {
+    work();
+    let mut all: Vec<f64> = (0..runs)
+        .map(|_| {
+            let start = Instant::now();
+            work();
+            start.elapsed().as_secs_f64() * 1e3
+        })
+        .collect();
+    all.sort_by(f64::total_cmp);
+    all
 }
