@@ -10,7 +10,7 @@ use gains_ode::Observations;
 pub struct Allowance {
     /// At most this far to either side; 0 for an entry that is exact.
     pub radius: f64,
-    /// Where it stays: values beyond are not considered, save the given one.
+    /// Where it stays. A given value beyond may move towards the range, not further away.
     pub range: Interval,
 }
 

@@ -46,7 +46,7 @@ pub struct ForecastSettings {
     pub tolerance: Tolerance,
     /// Tried before the methods.
     pub attack: Option<SeriesAttack>,
-    /// Ever more expensive ones.
+    /// Ever more expensive ones. All but the last bound the features only as far as that is cheap.
     pub methods: Vec<SeriesMethod>,
     /// How gated updates of boxes are enclosed.
     pub mix: MixForm,
@@ -61,7 +61,7 @@ impl Default for ForecastSettings {
         Self {
             tolerance: Tolerance::default(),
             attack: None,
-            methods: vec![SeriesMethod::Box, SeriesMethod::Tight],
+            methods: vec![SeriesMethod::Box, SeriesMethod::Linear, SeriesMethod::Tight],
             mix: MixForm::Exact,
             step_form: StepForm::Difference,
             arithmetic: Arithmetic::Real,
@@ -175,7 +175,8 @@ impl<'a> ForecastVerifier<'a> {
             }
         }
         let mut unknown = Reason::Interrupted;
-        for &method in &settings.methods {
+        for (index, &method) in settings.methods.iter().enumerate() {
+            let last = index + 1 == settings.methods.len();
             let way = Way {
                 method,
                 mix: settings.mix,
@@ -183,7 +184,7 @@ impl<'a> ForecastVerifier<'a> {
                 arithmetic: settings.arithmetic,
             };
             let started = Instant::now();
-            let outcome = self.bound(&target, series, perturbation, &property, way, clock, report);
+            let outcome = self.bound(&target, series, perturbation, &property, way, last, clock, report);
             report.stages.push(StageReport { name: method.to_string(), elapsed: started.elapsed() });
             match outcome {
                 Ok(worst) => {
@@ -209,6 +210,7 @@ impl<'a> ForecastVerifier<'a> {
         perturbation: &Perturbation,
         property: &ForecastProperty,
         way: Way,
+        last: bool,
         clock: Clock<'_>,
         report: &mut ForecastReport,
     ) -> Result<f64, Reason> {
@@ -220,7 +222,7 @@ impl<'a> ForecastVerifier<'a> {
         let mut worst = property.worst(&intervals);
         if way.method != SeriesMethod::Box {
             worst = worst.min(property.worst_together(&enclosure, &intervals)?);
-            if !(worst < property.limit) {
+            if last && worst >= property.limit {
                 intervals.meet(&enclosure.intervals(&property.observed)?);
                 worst = worst.min(property.worst(&intervals));
                 worst = worst.min(property.worst_together(&enclosure, &intervals)?);
