@@ -62,7 +62,7 @@ pub fn model(seed: u64, gain: f64) -> Model {
         latent: random.usize(1..4),
         decoder: (random.usize(2..6), random.usize(1..3)),
     };
-    let points = if seed % 2 == 0 { Points::Observed } else { Points::All };
+    let points = if seed.is_multiple_of(2) { Points::Observed } else { Points::All };
     let mut description = sizes.description(names(FEATURES), names(STATICS), points, controlled());
     if seed % 3 == 2 {
         let encoder = description.encoder.as_mut().unwrap();
@@ -94,7 +94,7 @@ pub fn series(seed: u64, points: usize) -> Observations {
     if points > 2 && random.bool() {
         times[1] = times[2];
     }
-    let missing = seed % 4 == 0;
+    let missing = seed.is_multiple_of(4);
     Observations {
         statics: (0..STATICS).map(|_| f64::from(random.f32() * 2.0 - 1.0)).collect(),
         times,
