@@ -64,6 +64,11 @@ impl ForecastProperty {
         self.observed.iter().enumerate().map(around).collect()
     }
 
+    /// Whether some prediction may lie on either side of the truth, so that its error is no linear function.
+    pub fn may_change_sign(&self, intervals: &BoxVec) -> bool {
+        self.errors(intervals).iter().any(|d| d.lower < 0.0 && d.upper > 0.0)
+    }
+
     /// An upper bound of the error, from intervals of the observed features: the mean of what each can be at worst.
     pub fn worst(&self, intervals: &BoxVec) -> f64 {
         let sum: f64 = self.errors(intervals).iter().map(|d| absolute(*d).upper).sum();

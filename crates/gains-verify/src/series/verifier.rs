@@ -222,7 +222,8 @@ impl<'a> ForecastVerifier<'a> {
         let mut worst = property.worst(&intervals);
         if way.method != SeriesMethod::Box {
             worst = worst.min(property.worst_together(&enclosure, &intervals)?);
-            if last && worst >= property.limit {
+            // Where no error can change its sign, features on their own tell nothing new.
+            if last && worst >= property.limit && property.may_change_sign(&intervals) {
                 intervals.meet(&enclosure.intervals(&property.observed)?);
                 worst = worst.min(property.worst(&intervals));
                 worst = worst.min(property.worst_together(&enclosure, &intervals)?);
