@@ -101,7 +101,8 @@ impl ForecastProperty {
 
 /// A mean of so many terms, rounded down.
 fn down_error(mean: f64, terms: usize) -> f64 {
-    (mean - analysis_error(terms + 4) * mean.abs()).max(0.0)
+    // Not `max`, which would make an error of 0 of one that is no number.
+    if mean.is_finite() { (mean - analysis_error(terms + 4) * mean).max(0.0) } else { mean }
 }
 
 #[cfg(test)]
