@@ -24,6 +24,9 @@ pub enum SeriesMethod {
     /// Also rows from the latent state, which tighten the decoder's graph, solver steps in difference form, and
     /// rows made once more with the planes and lines that are best where their bounds are attained.
     Tight,
+    /// The same, with every state of the walk tightened by rows before the walk goes on: for networks that were not
+    /// trained with boxes. Takes about a hundred times as long.
+    Stepwise,
 }
 
 impl std::fmt::Display for SeriesMethod {
@@ -32,6 +35,7 @@ impl std::fmt::Display for SeriesMethod {
             Self::Box => "box",
             Self::Linear => "linear",
             Self::Tight => "tight",
+            Self::Stepwise => "stepwise",
         })
     }
 }
@@ -59,7 +63,7 @@ pub struct Way {
     pub method: SeriesMethod,
     /// How gated updates of boxes are enclosed.
     pub mix: MixForm,
-    /// How the stages of the decoder's steps are bounded; [`SeriesMethod::Tight`] always uses differences.
+    /// How the stages of the decoder's steps are bounded; from [`SeriesMethod::Tight`] on always by differences.
     pub step_form: StepForm,
     /// Whose arithmetic is enclosed.
     pub arithmetic: Arithmetic,
@@ -69,6 +73,10 @@ impl Way {
     /// A method with our tightest boxes, in real arithmetic.
     pub const fn of(method: SeriesMethod) -> Self {
         Self { method, mix: MixForm::Exact, step_form: StepForm::Difference, arithmetic: Arithmetic::Real }
+    }
+
+    fn is_thorough(&self) -> bool {
+        matches!(self.method, SeriesMethod::Tight | SeriesMethod::Stepwise)
     }
 }
 
@@ -109,16 +117,17 @@ impl<'a> Enclosure<'a> {
             return Err(Reason::Overflow { time: 0.0 });
         }
         let rows = way.method != SeriesMethod::Box;
-        let rules = Rules { encoder, arithmetic: way.arithmetic, form: way.mix, rows };
+        let stepwise = way.method == SeriesMethod::Stepwise;
+        let rules = Rules { encoder, arithmetic: way.arithmetic, form: way.mix, rows, stepwise };
         let pass = EncoderPass::new(rules, &region, &series.walk(encoder), &clock)?;
         let mut latent = pass.latent();
-        if way.method == SeriesMethod::Tight {
+        if way.is_thorough() {
             refine(&pass, &mut latent, &clock)?;
         }
         let (method, form) = match way.method {
             SeriesMethod::Box => (Method::Box, way.step_form),
             SeriesMethod::Linear => (Method::Gains, way.step_form),
-            SeriesMethod::Tight => (Method::Gains, StepForm::Difference),
+            SeriesMethod::Tight | SeriesMethod::Stepwise => (Method::Gains, StepForm::Difference),
         };
         let decoder = Analysis::new(&target.decoder, latent.clone(), method, form, way.arithmetic, clock)?;
         Ok(Self { way, clock, series, pass, latent, decoder })
@@ -171,7 +180,7 @@ impl<'a> Enclosure<'a> {
             raise(&mut best, bounds);
         }
         let chosen = RowBlock::stack(&chosen);
-        let again = self.way.method == SeriesMethod::Tight;
+        let again = self.way.is_thorough();
         let pulled = self.pass.pull(&chosen, &[], again, &self.clock)?;
         raise(&mut best, &pulled.lower);
         if again {
@@ -214,7 +223,7 @@ fn run_at(pass: &EncoderPass<'_>, series: &Observations, corner: &Corner) -> Enc
     for (value, new) in moved.values.iter_mut().zip(&corner.values) {
         *value = *new;
     }
-    Encoding::run(pass.encoder, &moved, Precision::Float64)
+    Encoding::run(pass.walk.encoder, &moved, Precision::Float64)
 }
 
 /// Tightens the box of latent states by rows from there.

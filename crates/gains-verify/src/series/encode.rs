@@ -4,7 +4,7 @@ use gains_core::arithmetic::analysis_error;
 use gains_core::interval::combine;
 use gains_core::relaxation::{Line, Lines};
 use gains_core::series_encoder::Stop;
-use gains_core::{Arithmetic, BoxVec, Relaxation, SeriesEncoder};
+use gains_core::{Arithmetic, BoxVec, Relaxation, Rows, SeriesEncoder, Shape, Window};
 
 use crate::limits::{Clock, Reason};
 use crate::series::product::{absolute, absolute_lines, mix, mix_products, product};
@@ -55,14 +55,19 @@ pub(crate) struct StopPass<'a> {
     pub update: Option<UpdatePass<'a>>,
 }
 
-/// The whole encoder over a region of series.
-pub(crate) struct EncoderPass<'a> {
+/// The walk through a region of series, as far as it has come.
+pub(crate) struct WalkPass<'a> {
     pub encoder: &'a SeriesEncoder,
     pub arithmetic: Arithmetic,
     pub initial: StackPass<'a>,
     /// Of the first state's deviation.
     pub absolute: LinePair,
     pub stops: Vec<StopPass<'a>>,
+}
+
+/// The whole encoder over a region of series.
+pub(crate) struct EncoderPass<'a> {
+    pub walk: WalkPass<'a>,
     pub latent: StackPass<'a>,
 }
 
@@ -74,6 +79,9 @@ pub(crate) struct Rules<'a> {
     pub form: MixForm,
     /// Whether rows will be pulled back later.
     pub rows: bool,
+    /// Whether every state of the walk is tightened by rows before the walk goes on. The time this takes grows with
+    /// the square of the stops.
+    pub stepwise: bool,
 }
 
 fn joined(a: &BoxVec, b: &BoxVec) -> BoxVec {
@@ -187,23 +195,49 @@ impl<'a> EncoderPass<'a> {
         let Rules { encoder, arithmetic, .. } = rules;
         let initial = rules.stack(&encoder.initial, region.statics.clone())?;
         let (mut state, absolute) = absolute_deviation(&initial.output);
-        let mut stops = Vec::with_capacity(walk.len());
+        let stops = Vec::with_capacity(walk.len());
+        let mut pass = WalkPass { encoder, arithmetic, initial, absolute, stops };
         for stop in walk {
             clock.check(0)?;
             let euler = if stop.step == 0.0 { None } else { Some(rules.euler(&mut state, stop.step)?) };
-            let update = if stop.observed {
-                Some(rules.update(&mut state, region.row(stop.point, encoder.features()))?)
-            } else {
-                None
-            };
-            stops.push(StopPass { stop: *stop, euler, update });
+            let moved = euler.is_some();
+            pass.stops.push(StopPass { stop: *stop, euler, update: None });
+            if rules.stepwise && moved {
+                pass.tighten(&mut state, encoder.width(), clock)?;
+            }
+            if stop.observed {
+                let update = rules.update(&mut state, region.row(stop.point, encoder.features()))?;
+                if let Some(last) = pass.stops.last_mut() {
+                    last.update = Some(update);
+                }
+                if rules.stepwise {
+                    pass.tighten(&mut state, 2 * encoder.width(), clock)?;
+                }
+            }
         }
         let latent = rules.stack(&encoder.latent, state)?;
-        Ok(Self { encoder, arithmetic, initial, absolute, stops, latent })
+        Ok(Self { walk: pass, latent })
     }
 
     /// All latent states.
     pub fn latent(&self) -> BoxVec {
-        part(&self.latent.output, 0..self.encoder.latent_width())
+        part(&self.latent.output, 0..self.walk.encoder.latent_width())
+    }
+}
+
+impl WalkPass<'_> {
+    /// Cuts the first entries of the state down to what rows from there prove.
+    fn tighten(&self, state: &mut BoxVec, entries: usize, clock: &Clock<'_>) -> Result<(), Reason> {
+        let mut rows = Rows::zeros(2 * entries, Window::full(Shape::flat(state.len())));
+        for i in 0..entries {
+            rows.row_mut(i)[i] = 1.0;
+            rows.row_mut(entries + i)[i] = -1.0;
+        }
+        let lower = self.pull(rows, &[], false, clock)?.lower;
+        for i in 0..entries {
+            state.lower[i] = state.lower[i].max(lower[i]);
+            state.upper[i] = state.upper[i].min(-lower[entries + i]);
+        }
+        sane(state)
     }
 }

@@ -173,6 +173,22 @@ mod tests {
         }
     }
 
+    /// Points are no points once rounding is counted, of the analysis and of a float32 program.
+    #[test]
+    fn mixtures_and_products_of_points_leave_room_for_rounding() {
+        let mut random = fastrand::Rng::with_seed(4);
+        for _ in 0..20_000 {
+            let (u, g, y) = (random.f32(), random.f32() * 4.0 - 2.0, random.f32() * 4.0 - 2.0);
+            let point = |x: f32| Interval::point(f64::from(x));
+            let mixed = mix(point(u), point(g), point(y), Arithmetic::Float32);
+            let programs = [(1.0 - u) * g + u * y, (1.0 - u).mul_add(g, u * y), u.mul_add(y, (1.0 - u) * g)];
+            assert!(programs.iter().all(|p| mixed.contains(f64::from(*p))), "{u} {g} {y}");
+            assert!(product(point(u), point(y), Arithmetic::Float32).contains(f64::from(u * y)));
+            let exact = mix(point(u), point(g), point(y), Arithmetic::Real);
+            assert!(exact.lower < exact.upper && exact.upper - exact.lower < 1e-13);
+        }
+    }
+
     #[test]
     fn planes_stay_on_their_side_exactly() {
         let mut random = fastrand::Rng::with_seed(2);

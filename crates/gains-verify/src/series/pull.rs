@@ -12,7 +12,7 @@ use gains_ode::Encoding;
 use gains_ode::ode_rnn::{GateTrace, StopTrace};
 
 use crate::limits::{Clock, Reason};
-use crate::series::encode::{EncoderPass, EulerPass, UpdatePass};
+use crate::series::encode::{EncoderPass, EulerPass, UpdatePass, WalkPass};
 use crate::series::product::{Bound, plane};
 use crate::series::stack::{At, LinePair, relax};
 
@@ -82,6 +82,26 @@ impl EncoderPass<'_> {
         corners: bool,
         clock: &Clock<'_>,
     ) -> Result<Pulled, Reason> {
+        let mut on_latent = flat(vec![0.0; rows.count * 2 * rows.length], 2 * rows.length);
+        for row in 0..rows.count {
+            on_latent.row_mut(row)[..rows.length].copy_from_slice(rows.row(row));
+        }
+        book(&mut on_latent, rows);
+        let latent_at: Vec<At<'_>> = at.iter().map(|e| Some(e.latent_tape.inputs())).collect();
+        let state = self.latent.pull(on_latent, &latent_at, self.walk.arithmetic);
+        self.walk.pull(state, at, corners, clock)
+    }
+}
+
+impl WalkPass<'_> {
+    /// Pulls rows on the state after the last stop so far back to the region, and bounds them there.
+    pub fn pull(
+        &self,
+        rows: Rows,
+        at: &[Encoding],
+        corners: bool,
+        clock: &Clock<'_>,
+    ) -> Result<Pulled, Reason> {
         let width = self.encoder.width();
         let points: usize = self.stops.iter().map(|s| s.stop.point + 1).max().unwrap_or(0);
         let mut found = Vec::new();
@@ -89,13 +109,7 @@ impl EncoderPass<'_> {
             let corner = Corner { statics: Vec::new(), values: vec![0.0; points * self.encoder.features()] };
             found = vec![corner; rows.count];
         }
-        let mut on_latent = flat(vec![0.0; rows.count * 2 * rows.length], 2 * rows.length);
-        for row in 0..rows.count {
-            on_latent.row_mut(row)[..rows.length].copy_from_slice(rows.row(row));
-        }
-        book(&mut on_latent, rows);
-        let latent_at: Vec<At<'_>> = at.iter().map(|e| Some(e.latent_tape.inputs())).collect();
-        let mut state = self.latent.pull(on_latent, &latent_at, self.arithmetic);
+        let mut state = rows;
         for (index, stop) in self.stops.iter().enumerate().rev() {
             clock.check(8 * state.coefficients.len())?;
             let traces: Vec<&StopTrace> = at.iter().map(|e| &e.stops[index]).collect();

@@ -185,6 +185,20 @@ mod tests {
     }
 
     #[test]
+    fn float32_programs_round_what_they_are_given() {
+        let mut series = series();
+        series.values[0] = 0.1;
+        series.statics[0] = -0.7;
+        let exact = Perturbation { features: vec![Allowance::EXACT; 2], statics: vec![Allowance::EXACT; 2] };
+        let mut rounded = series.clone();
+        rounded.values[0] = f64::from(0.1_f32);
+        rounded.statics[0] = f64::from(-0.7_f32);
+        assert!(!exact.region(&series, Arithmetic::Real).contains(&rounded));
+        let region = exact.region(&series, Arithmetic::Float32);
+        assert!(region.contains(&series) && region.contains(&rounded));
+    }
+
+    #[test]
     fn a_radius_that_is_no_number_allows_everything() {
         let perturbation = Perturbation {
             features: vec![Allowance::within(f64::NAN); 2],

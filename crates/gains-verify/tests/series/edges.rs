@@ -43,7 +43,7 @@ fn short_series_and_odd_times_are_bounded() {
         // Nothing observed at all, at points that are there.
         let mut series = zoo::series(seed, 3);
         series.mask.fill(false);
-        assert_eq!(check(&model, &series, &zoo::perturbation(0.1), seed), (6, 6));
+        assert_eq!(check(&model, &series, &zoo::perturbation(0.1), seed), (8, 8));
     }
 }
 
@@ -83,6 +83,27 @@ fn huge_values_are_unknown_for_their_size() {
         let report = certify(&series, eps, |_| {});
         assert!(matches!(report.verdict, ForecastVerdict::Unknown(Reason::Overflow { .. })), "{eps}");
     }
+}
+
+/// A gate whose inputs overflow looks harmless behind its sigmoid.
+#[test]
+fn layers_that_overflow_are_not_hidden_by_gates() {
+    let network = zoo::model(6, 0.8).scale("update", 1e25).network();
+    let series = zoo::series(6, 3);
+    let (truth, mask) = ([0.0; FEATURES], [true; FEATURES]);
+    let report = ForecastVerifier::new(&network).certify(
+        &series,
+        &truth,
+        &mask,
+        &zoo::perturbation(0.01),
+        &ForecastSettings::default(),
+        Budget::default(),
+    );
+    assert!(
+        matches!(report.verdict, ForecastVerdict::Unknown(Reason::Overflow { .. })),
+        "{:?}",
+        report.verdict
+    );
 }
 
 #[test]
@@ -133,7 +154,7 @@ fn lists_of_the_wrong_size_are_refused() {
 #[test]
 fn budgets_end_with_their_reason() {
     let network = zoo::model(6, 0.8).network();
-    let series = zoo::series(6, 6);
+    let series = zoo::series(8, 8);
     let certify = |budget: Budget<'_>| {
         let (truth, mask) = ([5.0; FEATURES], [true; FEATURES]);
         let settings = ForecastSettings::default();

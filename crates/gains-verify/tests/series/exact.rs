@@ -14,7 +14,7 @@ use crate::zoo::Model;
 
 /// One entry of state, one feature, one static. `update_bias` decides the gate: 0 makes it one half, exactly.
 /// Dynamics `f(y) = y`, candidate `x` (and deviation 0), latent state the mean, decoder `z' = 0`, output `z`.
-fn model(update_bias: f64) -> Model {
+pub fn model(update_bias: f64) -> Model {
     let mut tensors = Tensors::new();
     let mut linear = |name: &str, weights: &[&[f64]], bias: &[f64]| {
         tensors.insert(format!("{name}.weight"), (vec![weights.len(), weights[0].len()], weights.concat()));

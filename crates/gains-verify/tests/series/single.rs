@@ -8,7 +8,8 @@ use gains_verify::series::enclosure::Way;
 use gains_verify::series::{Enclosure, SeriesMethod, Target};
 
 use crate::attacked::sample;
-use crate::zoo;
+use crate::exact;
+use crate::zoo::{self, Model};
 
 /// Adds in a random binary tree of the depth that float32 programs are promised.
 fn sum(mut terms: Vec<f32>, random: &mut fastrand::Rng) -> f32 {
@@ -120,4 +121,45 @@ fn programs_in_float32_stay_in_their_boxes() {
     }
     assert!(checked > 1000, "{checked}");
     assert!(outside_real > 100, "the same programs do leave the real boxes: {outside_real}");
+}
+
+/// The latent state of a float32 program for a series without perturbation, and its enclosures by boxes and by rows.
+fn drift(model: &Model, series: &Observations) -> (f64, [gains_core::Interval; 2]) {
+    let network = model.network();
+    let target = Target::new(&network, series.target_time).unwrap();
+    let p = gains_verify::series::Perturbation::of_features(target.forecaster.encoder, 0.0);
+    let bounds = [SeriesMethod::Box, SeriesMethod::Tight].map(|method| {
+        let way = Way { arithmetic: Arithmetic::Float32, ..Way::of(method) };
+        let enclosure = Enclosure::new(&target, series, &p, way, Clock::start(Budget::default())).unwrap();
+        enclosure.latent().get(0)
+    });
+    let mut random = fastrand::Rng::with_seed(1);
+    (f64::from(encode(target.forecaster.encoder, series, &mut random)[0]), bounds)
+}
+
+const STEPS: usize = 400;
+
+/// Euler steps that are too small for float32 to see: the program stays where it is, the exact state moves on.
+#[test]
+fn steps_that_are_lost_to_rounding_stay_inside() {
+    let mut model = exact::model(0.0);
+    model.tensors.insert("dynamics.weight".into(), (vec![1, 1], vec![0.0]));
+    let step = 2.0_f64.powi(-10);
+    model.tensors.insert("dynamics.bias".into(), (vec![1], vec![0.45 * f64::from(f32::EPSILON) / step]));
+    let encoder = model.description.encoder.as_mut().unwrap();
+    encoder.points = gains_core::description::Points::All;
+    encoder.lead = step;
+    let series = Observations {
+        statics: vec![1.5],
+        times: (0..STEPS).map(|i| i as f64 * step).collect(),
+        values: vec![0.0; STEPS],
+        mask: vec![false; STEPS],
+        target_time: 0.5,
+    };
+    let (found, bounds) = drift(&model, &series);
+    let exact = 1.5 - 0.45 * f64::from(f32::EPSILON) * STEPS as f64;
+    assert!((found - exact).abs() > 100.0 * f64::from(f32::EPSILON), "{found} {exact}");
+    for x in bounds {
+        assert!(x.contains(found) && x.contains(exact), "{found} and {exact} in {x:?}");
+    }
 }
