@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::analysis::{Analysis, Grouped, Method, Prepared, Variant};
 use crate::box_step::StepForm;
 use crate::limits::{Clock, Reason};
+use crate::property::Property;
 use crate::series::encode::{EncoderPass, MixForm, Rules};
 use crate::series::pull::Corner;
 use crate::series::region::{Perturbation, SeriesRegion};
@@ -24,8 +25,8 @@ pub enum SeriesMethod {
     /// Also rows from the latent state, which tighten the decoder's graph, solver steps in difference form, and
     /// rows made once more with the planes and lines that are best where their bounds are attained.
     Tight,
-    /// The same, with every state of the walk tightened by rows before the walk goes on: for networks that were not
-    /// trained with boxes. Takes about a hundred times as long.
+    /// The same, with every state of the walk tightened by rows before the walk goes on, and affine forms through
+    /// the decoder: for networks that were not trained with boxes. Takes about a hundred times as long.
     Stepwise,
 }
 
@@ -88,6 +89,8 @@ pub struct Enclosure<'a> {
     pass: EncoderPass<'a>,
     latent: BoxVec,
     decoder: Analysis<'a>,
+    /// The decoder by affine forms, whose bounds do not suffer from many trajectories.
+    forms: Option<Analysis<'a>>,
 }
 
 impl<'a> Enclosure<'a> {
@@ -129,8 +132,11 @@ impl<'a> Enclosure<'a> {
             SeriesMethod::Linear => (Method::Gains, way.step_form),
             SeriesMethod::Tight | SeriesMethod::Stepwise => (Method::Gains, StepForm::Difference),
         };
-        let decoder = Analysis::new(&target.decoder, latent.clone(), method, form, way.arithmetic, clock)?;
-        Ok(Self { way, clock, series, pass, latent, decoder })
+        let decode =
+            |method| Analysis::new(&target.decoder, latent.clone(), method, form, way.arithmetic, clock);
+        let decoder = decode(method)?;
+        let forms = if stepwise { decode(Method::Symbolic).ok() } else { None };
+        Ok(Self { way, clock, series, pass, latent, decoder, forms })
     }
 
     /// The box of all predictions, as far as intervals tell.
@@ -156,10 +162,14 @@ impl<'a> Enclosure<'a> {
     /// Certified lower bounds of linear functions of the outputs, one per row of coefficients.
     pub fn lower_bounds(&self, rows: &[Vec<f64>]) -> Result<Vec<f64>, Reason> {
         let outputs = self.boxes().len();
+        let property = Property { outputs, rows: rows.to_vec() };
         let rows = Rows::new(Window::full(Shape::flat(outputs)), rows.concat());
         let mut best = rows.lower_bounds(self.boxes());
         if self.way.method == SeriesMethod::Box || rows.count == 0 {
             return Ok(best);
+        }
+        if let Some(forms) = &self.forms {
+            raise(&mut best, &forms.bound(&property)?.lower);
         }
         let variants = Variant::of(Method::Gains);
         let mut on_the_way = vec![f64::NEG_INFINITY; rows.count];
