@@ -269,6 +269,8 @@ SABOTAGES = [
      "let rounded = f64::from(value as f32);", "let rounded = value;"),
     ("series-overflow", "layers of the encoder may overflow", VERIFY + "series/stack.rs",
      "if b.is_sane() { Ok(()) } else", "if b.len() < usize::MAX { Ok(()) } else"),
+    ("series-stepwise", "upper ends of states are tightened by the rows of the lower ends", VERIFY + "series/encode.rs",
+     "state.upper[i] = state.upper[i].min(-lower[entries + i]);", "state.upper[i] = state.upper[i].min(lower[i].max(state.lower[i]));"),
     ("series-time", "boxes are stepped the other way through time", VERIFY + "series/encode.rs",
      "combine(Some(&mean), &[(step, &dynamics.output)]", "combine(Some(&mean), &[(-step, &dynamics.output)]"),
 ]
