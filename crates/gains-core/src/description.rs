@@ -34,9 +34,13 @@ pub struct Description {
     /// The data set the network was made for, e.g. `fashion-mnist`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dataset: Option<String>,
-    /// Shape of the input.
+    /// Shape of what the layers take: the input, or the latent state that an encoder makes of a series.
     pub input: Shape,
-    /// The layers in order.
+    /// What turns a series into the latent state; for forecasting only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoder: Option<EncoderSpec>,
+    /// The layers in order; for forecasting those of the decoder, with exactly one ODE, which is read off at the
+    /// time to predict.
     pub layers: Vec<LayerSpec>,
     /// How the network was trained; free form, shown by `gains model show`.
     #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
@@ -54,6 +58,21 @@ impl Description {
         }
         changed
     }
+
+    /// The same network without the record of its training, which may be long.
+    pub fn without_training(&self) -> Self {
+        Self {
+            format: self.format.clone(),
+            version: self.version,
+            name: self.name.clone(),
+            task: self.task.clone(),
+            dataset: self.dataset.clone(),
+            input: self.input,
+            encoder: self.encoder.clone(),
+            layers: self.layers.clone(),
+            training: serde_json::Value::Null,
+        }
+    }
 }
 
 /// What the outputs of a network mean.
@@ -65,6 +84,63 @@ pub enum Task {
         /// Names of the classes.
         classes: Vec<String>,
     },
+    /// What is observed at a later time of an irregularly sampled series.
+    Forecasting {
+        /// Names of the features of the series: of each observation and of the outputs.
+        features: Vec<String>,
+        /// Names of what is known of the series as a whole.
+        statics: Vec<String>,
+    },
+}
+
+/// An ODE-RNN: a recurrent encoder of irregularly sampled series (latent ODE, paper appendix B).
+///
+/// The state is a mean and a deviation of `n` entries each. It starts as `initial(statics)` and walks backwards
+/// through the observations `x`: an Euler step of the mean along `dynamics`, then a gated update,
+///
+/// ```text
+/// u = update(mean, deviation, x),  r = reset(mean, deviation, x),  (g, d) = candidate(r·mean, r·deviation, x),
+/// mean ← (1 − u) g + u mean,  deviation ← (1 − u) |d| + u deviation.
+/// ```
+///
+/// The latent state is the first half of `latent(mean, deviation)`; the second half is its deviation, which only
+/// training uses. No layer takes the time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EncoderSpec {
+    /// From the statics to `2n` entries; the deviation is the absolute value of the second half.
+    pub initial: Vec<LayerSpec>,
+    /// From `n` entries to `n`: how the mean moves between observations.
+    pub dynamics: Vec<LayerSpec>,
+    /// From `2n` entries and the features to `n`, ending with a sigmoid.
+    pub update: Vec<LayerSpec>,
+    /// From `2n` entries and the features to `n`, ending with a sigmoid.
+    pub reset: Vec<LayerSpec>,
+    /// From `2n` entries and the features to `2n`.
+    pub candidate: Vec<LayerSpec>,
+    /// From `2n` entries to twice the latent state.
+    pub latent: Vec<LayerSpec>,
+    /// The walk starts this long after the last point.
+    #[serde(default = "default_lead")]
+    pub lead: f64,
+    /// Where the walk stops.
+    #[serde(default)]
+    pub points: Points,
+}
+
+fn default_lead() -> f64 {
+    0.01
+}
+
+/// At which of its points the walk through a series stops for an Euler step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Points {
+    /// Where something is observed.
+    #[default]
+    Observed,
+    /// At all that are given, as in the authors' program, also where nothing is observed.
+    All,
 }
 
 /// One layer.

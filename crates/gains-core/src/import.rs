@@ -11,18 +11,23 @@ use crate::description::{
 use crate::model_file::{ModelError, Tensors, read_tensors, write_model};
 use crate::shape::Shape;
 
+mod physionet;
+
 /// What the sidecar tells; other keys are kept as the training record.
 #[derive(Deserialize)]
 struct Sidecar {
     h0: f64,
     dataset: String,
-    norm_mean: f64,
-    norm_std: f64,
+    #[serde(default)]
+    norm_mean: Option<f64>,
+    #[serde(default)]
+    norm_std: Option<f64>,
     #[serde(default)]
     name: Option<String>,
 }
 
-/// Builds a model file from the tensors and the sidecar of a published classification checkpoint.
+/// Builds a model file from the tensors and the sidecar of a published checkpoint: a classification network, or a
+/// latent ODE if the sidecar says `"dataset": "physionet"`.
 ///
 /// The solver is the one all of them were trained with: dopri5, α = 2, τ = 0.005, minimum step 0.02, one
 /// rejection tolerated after clipping, end time 1. The normalisation constants are float32 there, so they
@@ -33,6 +38,12 @@ pub fn import_checkpoint(weights: &[u8], sidecar: &str) -> Result<Vec<u8>, Model
         serde_json::from_str(sidecar).map_err(|e| ModelError::Description(format!("sidecar: {e}")))?;
     let side: Sidecar = serde_json::from_value(record.clone())
         .map_err(|e| ModelError::Description(format!("sidecar: {e}")))?;
+    if side.dataset.to_lowercase().starts_with("physionet") {
+        return physionet::import(&tensors, side, record);
+    }
+    let (Some(norm_mean), Some(norm_std)) = (side.norm_mean, side.norm_std) else {
+        return Err(ModelError::Description("sidecar: norm_mean or norm_std is missing".into()));
+    };
     let dataset = match side.dataset.to_lowercase().as_str() {
         "fmnist" | "f-mnist" | "fashion-mnist" => "fashion-mnist".to_string(),
         other => other.to_string(),
@@ -53,21 +64,10 @@ pub fn import_checkpoint(weights: &[u8], sidecar: &str) -> Result<Vec<u8>, Model
         dilation: [1, 1],
         time,
     };
-    let solver = SolverSpec {
-        method: Method::Dopri5,
-        controller: ControllerSpec::ControlledAdaptive(ControlledSpec {
-            factor: 2,
-            tolerance: 0.005,
-            initial_step: side.h0.clamp(0.0, 1.0),
-            minimum_step: 0.02,
-            rejections_after_clipping: 1,
-        }),
-        end_time: 1.0,
-    };
     let layers = vec![
         LayerSpec::Normalize {
-            mean: vec![single(side.norm_mean); first[1]],
-            std: vec![single(side.norm_std); first[1]],
+            mean: vec![single(norm_mean); first[1]],
+            std: vec![single(norm_std); first[1]],
         },
         conv("encoder.conv1", &first, 2, 0, false),
         LayerSpec::Relu {},
@@ -80,7 +80,7 @@ pub fn import_checkpoint(weights: &[u8], sidecar: &str) -> Result<Vec<u8>, Model
                 conv("ode.conv2", &dynamics[1], 1, 1, true),
                 LayerSpec::Relu {},
             ],
-            solver,
+            solver: solver(side.h0),
         },
         LayerSpec::GlobalAvgPool {},
         LayerSpec::Flatten {},
@@ -97,11 +97,27 @@ pub fn import_checkpoint(weights: &[u8], sidecar: &str) -> Result<Vec<u8>, Model
         name: side.name.unwrap_or_else(|| "imported".into()),
         task: Task::Classification { classes: class_names(&dataset, head[0]) },
         dataset: Some(dataset),
+        encoder: None,
         input: Shape::image(side_length, side_length, first[1]),
         layers,
         training: training_record(record),
     };
     write_model(&description, &tensors)
+}
+
+/// The solver of all published networks.
+fn solver(initial_step: f64) -> SolverSpec {
+    SolverSpec {
+        method: Method::Dopri5,
+        controller: ControllerSpec::ControlledAdaptive(ControlledSpec {
+            factor: 2,
+            tolerance: 0.005,
+            initial_step: initial_step.clamp(0.0, 1.0),
+            minimum_step: 0.02,
+            rejections_after_clipping: 1,
+        }),
+        end_time: 1.0,
+    }
 }
 
 /// The sidecar without what the model file already says about its tensors.

@@ -12,6 +12,8 @@ use crate::description::{Description, FORMAT, LayerSpec, SolverSpec, Task, VERSI
 use crate::network::{Block, Layer, Network, OdeBlock, Stack};
 use crate::shape::Shape;
 
+mod encoder;
+
 /// Metadata key the description is stored under.
 const KEY: &str = "gains";
 /// Largest tensor between two layers; beyond it a file is taken for damaged or hostile.
@@ -177,6 +179,8 @@ pub fn build(description: Description, tensors: &Tensors, hash: String) -> Resul
     let input = description.input;
     check_size(input, "input")?;
     let mut builder = Builder { tensors, shape: input, connections: 0 };
+    let encoder = encoder::build(&description, &mut builder)?;
+    builder.shape = input;
     let mut blocks = Vec::new();
     let mut stack = Stack { input, layers: Vec::new() };
     for (index, spec) in description.layers.iter().enumerate() {
@@ -196,15 +200,19 @@ pub fn build(description: Description, tensors: &Tensors, hash: String) -> Resul
     if !stack.layers.is_empty() {
         blocks.push(Block::Stack(stack));
     }
-    let Task::Classification { classes } = &description.task;
-    if classes.len() != builder.shape.len() || classes.len() < 2 {
-        return Err(ModelError::Description(format!(
-            "{} classes are named, the network has {} outputs",
-            classes.len(),
-            builder.shape.len()
-        )));
+    match &description.task {
+        Task::Classification { classes } => {
+            if classes.len() != builder.shape.len() || classes.len() < 2 {
+                return Err(ModelError::Description(format!(
+                    "{} classes are named, the network has {} outputs",
+                    classes.len(),
+                    builder.shape.len()
+                )));
+            }
+        }
+        Task::Forecasting { features, .. } => encoder::check_decoder(features, &blocks, builder.shape)?,
     }
-    Ok(Network { description, blocks, hash })
+    Ok(Network { description, encoder, blocks, hash })
 }
 
 fn check_size(shape: Shape, layer: &str) -> Result<(), ModelError> {

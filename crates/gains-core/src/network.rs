@@ -4,6 +4,7 @@ use crate::activation::Activation;
 use crate::affine::AffineMap;
 use crate::arithmetic::Precision;
 use crate::description::{Description, SolverSpec};
+use crate::series_encoder::SeriesEncoder;
 use crate::shape::Shape;
 
 /// A layer without a solver in it.
@@ -129,6 +130,8 @@ impl Block {
 pub struct Network {
     /// The description it was built from.
     pub description: Description,
+    /// What makes the input of the first block out of a series; for forecasting only.
+    pub encoder: Option<SeriesEncoder>,
     /// The blocks in order.
     pub blocks: Vec<Block>,
     /// Content hash of the file it came from: the first 16 hexadecimal digits of its SHA-256.
@@ -148,12 +151,31 @@ impl Network {
 
     /// Number of trained parameters.
     pub fn parameters(&self) -> usize {
-        self.blocks
-            .iter()
-            .map(|block| match block {
-                Block::Stack(stack) => stack.parameters(),
-                Block::Ode(ode) => ode.dynamics.parameters(),
-            })
-            .sum()
+        let encoder = self.encoder.as_ref().map_or(0, SeriesEncoder::parameters);
+        let block = |block: &Block| match block {
+            Block::Stack(stack) => stack.parameters(),
+            Block::Ode(ode) => ode.dynamics.parameters(),
+        };
+        encoder + self.blocks.iter().map(block).sum::<usize>()
+    }
+
+    /// What follows the encoder, with its ODE read off at another time; at time 0 without the ODE.
+    pub fn decoder_at(&self, time: f64) -> Result<Self, String> {
+        let description = Description { encoder: None, ..self.description.without_training() };
+        let mut blocks = Vec::with_capacity(self.blocks.len());
+        for block in &self.blocks {
+            match block {
+                Block::Ode(_) if time == 0.0 => {}
+                Block::Ode(ode) => {
+                    let solver = SolverSpec { end_time: time, ..ode.solver.clone() };
+                    if let Some(problem) = solver.problem() {
+                        return Err(problem);
+                    }
+                    blocks.push(Block::Ode(OdeBlock { dynamics: ode.dynamics.clone(), solver }));
+                }
+                Block::Stack(_) => blocks.push(block.clone()),
+            }
+        }
+        Ok(Self { description, encoder: None, blocks, hash: self.hash.clone() })
     }
 }

@@ -11,6 +11,8 @@ use crate::arithmetic::{Arithmetic, TINY, down_product, up_product};
 use crate::interval::{BoxVec, Interval};
 use crate::shape::Window;
 
+mod tangent;
+
 /// `slope·x + intercept`.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Line {

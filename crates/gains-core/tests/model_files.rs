@@ -1032,3 +1032,156 @@ mod import {
         assert!(matches!(import_checkpoint(b"zip", "{}"), Err(ModelError::Container(_))));
     }
 }
+
+mod forecasting {
+    use gains_core::LatentOde;
+    use gains_core::description::{Points, Task};
+    use gains_core::latent_ode::tensor_shapes;
+
+    use super::*;
+
+    fn names(count: usize) -> Vec<String> {
+        (0..count).map(|i| i.to_string()).collect()
+    }
+
+    fn latent_ode() -> (Description, Tensors) {
+        let sizes =
+            LatentOde { state: 3, dynamics: (4, 1), gates: 5, transform: 6, latent: 2, decoder: (4, 1) };
+        let solver =
+            SolverSpec { method: Method::Rk4, controller: ControllerSpec::Fixed { steps: 2 }, end_time: 1.0 };
+        let description = sizes.description(names(4), names(2), Points::Observed, solver);
+        let shapes = tensor_shapes(&description);
+        let tensors = shapes.into_iter().map(|(name, shape)| {
+            let count = shape.iter().product::<usize>();
+            (name, (shape, (0..count).map(|i| f64::from(i as f32 * 0.125 - 0.5)).collect()))
+        });
+        (description, tensors.collect())
+    }
+
+    fn refused(edit: impl FnOnce(&mut Value)) -> ModelError {
+        let (description, tensors) = latent_ode();
+        let mut value = serde_json::to_value(description).expect("a description");
+        edit(&mut value);
+        match serde_json::from_value::<Description>(value) {
+            Ok(description) => build(description, &tensors, String::new()).expect_err("the network is wrong"),
+            Err(error) => ModelError::Description(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let (description, tensors) = latent_ode();
+        let network = read_model(&write_model(&description, &tensors).expect("written")).expect("read");
+        assert_eq!(network.description, description);
+        let encoder = network.encoder.as_ref().expect("an encoder");
+        assert_eq!((encoder.width(), encoder.features(), encoder.statics()), (3, 4, 2));
+        assert_eq!((encoder.latent_width(), network.outputs()), (2, 4));
+        let counted: usize = tensors.values().map(|(_, values)| values.len()).sum();
+        assert_eq!(network.parameters(), counted);
+        // The paper's sizes, for the features of PhysioNet.
+        let (Description { layers, .. }, _) = latent_ode();
+        let LayerSpec::Ode { solver, .. } = &layers[0] else { panic!("an ODE comes first") };
+        let paper = LatentOde::default().description(names(35), names(6), Points::All, solver.clone());
+        let size = |(_, shape): (String, Vec<usize>)| shape.iter().product::<usize>();
+        assert_eq!(tensor_shapes(&paper).into_iter().map(size).sum::<usize>(), 50_495);
+    }
+
+    #[test]
+    fn every_misfit_is_named() {
+        assert_description(&refused(|v| v["encoder"] = Value::Null), "needs an encoder");
+        assert_description(
+            &refused(|v| v["task"] = json!({"type": "classification", "classes": names(4)})),
+            "has an encoder",
+        );
+        assert_layer(
+            &refused(|v| v["task"]["features"] = json!(names(4)[..3])),
+            "encoder update 0",
+            "gets 9",
+        );
+        assert_description(&refused(|v| v["layers"] = json!([v["layers"][0]])), "outputs");
+        assert_description(&refused(|v| v["layers"] = json!([v["layers"][1]])), "0 ODEs");
+        assert_description(&refused(|v| v["encoder"]["speed"] = json!(1)), "speed");
+        let ode = |v: &Value| v["layers"][0].clone();
+        assert_layer(&refused(|v| v["encoder"]["latent"] = json!([ode(v)])), "encoder latent 0", "ODE");
+        assert_layer(
+            &refused(|v| v["encoder"]["update"].as_array_mut().map_or((), |l| drop(l.pop()))),
+            "encoder update",
+            "sigmoid",
+        );
+        assert_layer(&refused(|v| v["encoder"]["dynamics"] = json!([])), "encoder dynamics", "no layers");
+        assert_layer(&refused(|v| v["encoder"]["lead"] = json!(-1.0)), "encoder lead", "negative");
+        assert_layer(&refused(|v| v["encoder"]["reset"][0]["time"] = json!(true)), "encoder reset 0", "time");
+        assert_layer(
+            &refused(|v| v["encoder"]["candidate"] = v["encoder"]["update"].clone()),
+            "encoder candidate",
+            "needs 6",
+        );
+        assert_layer(&refused(|v| v["task"]["statics"] = json!(names(3))), "encoder initial 0", "expects 2");
+        assert_layer(&refused(|v| v["task"]["statics"] = json!([])), "encoder statics", "size");
+        assert_layer(&refused(|v| v["input"]["channels"] = json!(3)), "encoder latent", "needs 6");
+        let (description, mut tensors) = latent_ode();
+        tensors.remove("encoder.reset.1.bias");
+        let error = build(description, &tensors, String::new()).expect_err("a tensor is missing");
+        assert!(
+            matches!(&error, ModelError::MissingTensor(name) if name == "encoder.reset.1.bias"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn decoders_are_set_to_a_time() {
+        let (description, tensors) = latent_ode();
+        let network = build(description, &tensors, String::new()).expect("a network");
+        let ends = |network: &Network| {
+            let end = |block: &Block| match block {
+                Block::Ode(ode) => Some(ode.solver.end_time),
+                Block::Stack(_) => None,
+            };
+            network.blocks.iter().find_map(end)
+        };
+        assert_eq!(ends(&network.decoder_at(0.75).expect("a decoder")), Some(0.75));
+        assert_eq!(ends(&network.decoder_at(0.0).expect("a decoder")), None);
+        assert!(network.decoder_at(f64::NAN).is_err() && network.decoder_at(-1.0).is_err());
+    }
+
+    /// The published names, with sizes of our own.
+    #[test]
+    fn published_checkpoints_are_imported() {
+        let (state, features, statics, latent, hidden) = (3, 4, 2, 2, 5);
+        let layers = |prefix: &str, sizes: &[usize]| {
+            let pairs = sizes.windows(2).enumerate();
+            pairs.map(|(i, pair)| (format!("{prefix}.{}", 2 * i), [pair[1], pair[0]])).collect::<Vec<_>>()
+        };
+        let gru = "encoder_z0.GRU_update";
+        let seen = 2 * state + features;
+        let all = [
+            layers("encoder_z0.hidden_init", &[statics, 2 * state]),
+            layers("ode_func_rec.layers", &[state, hidden, hidden, hidden, state]),
+            layers(&format!("{gru}.update_gate"), &[seen, hidden, state]),
+            layers(&format!("{gru}.reset_gate"), &[seen, hidden, state]),
+            layers(&format!("{gru}.new_state_net"), &[seen, hidden, 2 * state]),
+            layers("encoder_z0.transform_z0", &[2 * state, hidden, 2 * latent]),
+            layers("ode_func_gen.layers", &[latent, hidden, hidden, hidden, latent]),
+            layers("decoder", &[latent, features]),
+            layers("classifier", &[latent, hidden, 1]),
+        ]
+        .concat();
+        let named: Vec<(&str, &[usize])> =
+            all.iter().map(|(name, shape)| (name.as_str(), &shape[..])).collect();
+        let tensors = tensors_of(&named, 3);
+        let sidecar = json!({"dataset": "physionet", "h0": 0.25, "epoch": 7}).to_string();
+        let file = import_checkpoint(&container(None, &raw(&tensors)), &sidecar).expect("imported");
+        let network = read_model(&file).expect("read");
+        let encoder = network.encoder.as_ref().expect("an encoder");
+        assert_eq!((encoder.width(), encoder.features(), encoder.points), (state, features, Points::All));
+        assert_eq!(network.description.training["epoch"], 7);
+        assert!(matches!(&network.description.task, Task::Forecasting { statics, .. } if statics.len() == 2));
+        let kept = read_tensors(&file).expect("tensors");
+        assert!(kept.keys().all(|name| !name.starts_with("classifier")), "what nothing uses is left out");
+        let mut fewer = tensors.clone();
+        fewer.remove("decoder.0.bias");
+        let error =
+            import_checkpoint(&container(None, &raw(&fewer)), &sidecar).expect_err("a tensor is missing");
+        assert!(matches!(error, ModelError::MissingTensor(_)), "{error}");
+    }
+}

@@ -141,6 +141,10 @@ impl Plan {
         }
         let classes = match &description.task {
             Task::Classification { classes } => classes.len(),
+            Task::Forecasting { .. } => {
+                let problem = "forecasting networks are not trained by this trainer".into();
+                return Err(PlanError::Layer { layer: "task".into(), problem });
+            }
         };
         match parts.pop() {
             Some(Part::Layer(head)) if !head.relu && head.output == Shape::flat(classes) && !head.time => {

@@ -52,6 +52,7 @@ fn plan(input: Shape, layers: Vec<LayerSpec>, classes: usize) -> Plan {
         task: Task::Classification { classes: (0..classes).map(|c| c.to_string()).collect() },
         dataset: None,
         input,
+        encoder: None,
         layers,
         training: serde_json::Value::Null,
     };

@@ -211,7 +211,7 @@ impl Grouped {
     }
 
     /// One row as a variant has it.
-    fn row_of(&self, row: usize, variant: usize) -> RowBlock {
+    pub(crate) fn row_of(&self, row: usize, variant: usize) -> RowBlock {
         let group = self.members.iter().position(|m| m.contains(&variant)).unwrap_or(0);
         self.rows.select(&[group * self.per_group() + row])
     }

@@ -544,6 +544,7 @@ mod tests {
             task: Task::Classification { classes: vec!["0".into(), "1".into()] },
             dataset: None,
             input: Shape::flat(inputs),
+            encoder: None,
             layers,
             training: serde_json::Value::Null,
         };

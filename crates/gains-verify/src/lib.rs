@@ -20,6 +20,7 @@ mod half_space;
 pub mod limits;
 pub mod looseness;
 pub mod property;
+pub mod series;
 pub mod symbolic;
 pub mod symbolic_step;
 pub mod verifier;

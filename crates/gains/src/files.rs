@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use gains_core::description::Task;
 use gains_core::model_file::{Tensors, read_model, read_parts};
 use gains_core::{Description, ModelError, Network};
 
@@ -16,6 +17,19 @@ const LARGEST_MODEL: u64 = 1 << 30;
 /// Reads a model, or the bundled one.
 pub fn load_model(path: Option<&Path>) -> Result<Network, Failure> {
     parse_model(path, read_model)
+}
+
+/// Reads a model that classifies images, or the bundled one.
+pub fn load_classifier(path: Option<&Path>) -> Result<Network, Failure> {
+    let network = load_model(path)?;
+    match network.description.task {
+        Task::Classification { .. } => Ok(network),
+        Task::Forecasting { .. } => {
+            let name = path.map_or_else(String::new, |path| format!("'{}': ", path.display()));
+            Err(Failure::new(format!("{name}the network forecasts series, this command takes images"))
+                .hint("`gains model show` tells what a network is for"))
+        }
+    }
 }
 
 /// Reads a model, or the bundled one, as a description and weights that can still be changed.

@@ -45,6 +45,7 @@ impl Config {
             task: Task::Classification { classes: classes.to_vec() },
             dataset: Some(self.dataset.clone()),
             input: network.image,
+            encoder: None,
             layers,
             training: serde_json::Value::Null,
         }

@@ -227,6 +227,7 @@ mod tests {
             task: Task::Classification { classes: (0..10).map(|c| c.to_string()).collect() },
             dataset: None,
             input: Shape::image(side, side, channels),
+            encoder: None,
             layers,
             training: serde_json::Value::Null,
         };

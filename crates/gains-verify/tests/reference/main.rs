@@ -8,4 +8,5 @@
 
 mod accuracy;
 mod golden;
+mod series;
 mod support;

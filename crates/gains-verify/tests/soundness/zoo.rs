@@ -22,6 +22,7 @@ impl Model {
             task: Task::Classification { classes },
             dataset: None,
             input,
+            encoder: None,
             layers,
             training: serde_json::Value::Null,
         };

@@ -27,7 +27,7 @@ struct Attacked {
 /// Runs the command.
 pub fn run(args: &AttackArgs, global: &Global) -> Outcome {
     distinct(&args.target.eps)?;
-    let network = files::load_model(args.target.model.as_deref())?;
+    let network = files::load_classifier(args.target.model.as_deref())?;
     let (images, indices) = samples::load(&args.target.data, &network)?;
     let precision: Precision = args.precision.into();
     let pixels = Interval::new(0.0, 1.0);

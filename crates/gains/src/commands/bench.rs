@@ -32,7 +32,7 @@ pub fn run(args: &BenchArgs, global: &Global) -> Outcome {
     if let Some(BenchStudy::Growth(args)) = &args.study {
         return growth::run(args, global);
     }
-    let verifier = Verifier::new(files::load_model(args.model.as_deref())?);
+    let verifier = Verifier::new(files::load_classifier(args.model.as_deref())?);
     let (images, correct) = correct_samples(&args.data, verifier.network())?;
     let tasks: Vec<(usize, f64)> =
         correct.iter().flat_map(|&index| args.eps.iter().map(move |&eps| (index, eps))).collect();

@@ -40,7 +40,7 @@ pub fn campaign(
     global: &Global,
 ) -> Outcome {
     distinct(&target.eps)?;
-    let verifier = Verifier::new(files::load_model(target.model.as_deref())?);
+    let verifier = Verifier::new(files::load_classifier(target.model.as_deref())?);
     let (images, indices) = samples::load(&target.data, verifier.network())?;
     let model = verifier.network().hash.clone();
     let arithmetic = plan.bounds.arithmetic.into();

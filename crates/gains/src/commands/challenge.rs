@@ -79,7 +79,7 @@ fn challenge(
 
 /// Runs the command.
 pub fn run(args: &ChallengeArgs, global: &Global) -> Outcome {
-    let network = files::load_model(args.model.as_deref())?;
+    let network = files::load_classifier(args.model.as_deref())?;
     let records: Vec<Record> =
         results::read(&args.results)?.into_iter().filter(|r| r.verdict == "verified").collect();
     if let Some(other) = records.iter().find(|r| r.model != network.hash) {

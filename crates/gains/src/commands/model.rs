@@ -45,7 +45,7 @@ fn import(weights: &Path, sidecar: &Path, out: &Path, global: &Global) -> Outcom
     let text = std::fs::read_to_string(sidecar).map_err(|e| Failure::reading(sidecar, &e))?;
     let model = import_checkpoint(&bytes, &text).map_err(|e| {
         Failure::new(format!("'{}': {e}", weights.display()))
-            .hint("expected encoder.conv1/2, ode.conv1/2 and classifier.linear, and a sidecar with h0")
+            .hint("expected the tensors of a published checkpoint, and a sidecar with h0 and dataset")
     })?;
     files::write_atomically(out, &model)?;
     if !global.quiet {
@@ -57,15 +57,21 @@ fn import(weights: &Path, sidecar: &Path, out: &Path, global: &Global) -> Outcom
 /// What a person wants to know about a model.
 fn describe(network: &Network) -> String {
     let d = &network.description;
-    let Task::Classification { classes } = &d.task;
     let mut text = String::new();
     let _ = writeln!(text, "name        {}", d.name);
     let _ = writeln!(text, "hash        {}", network.hash);
-    let _ = writeln!(text, "task        classification, {} classes: {}", classes.len(), classes.join(", "));
+    let _ = writeln!(text, "task        {}", task(&d.task));
     let _ = writeln!(text, "data set    {}", d.dataset.as_deref().unwrap_or("not said"));
     let _ = writeln!(text, "input       {}", d.input);
     let _ = writeln!(text, "parameters  {}\n", network.parameters());
     let mut rows = Vec::new();
+    if let Some(encoder) = &network.encoder {
+        for (name, stack) in encoder.parts() {
+            let parameters = stack.parameters().to_string();
+            rows.push(vec![format!("encoder {name}"), stack.output().to_string(), parameters]);
+            layer_rows(&stack.layers, stack.input, "  ", &mut rows);
+        }
+    }
     for block in &network.blocks {
         match block {
             Block::Stack(stack) => layer_rows(&stack.layers, stack.input, "", &mut rows),
@@ -83,6 +89,21 @@ fn describe(network: &Network) -> String {
         let _ = writeln!(text, "\ntraining record\n{record}");
     }
     text
+}
+
+fn task(task: &Task) -> String {
+    match task {
+        Task::Classification { classes } => {
+            format!("classification, {} classes: {}", classes.len(), classes.join(", "))
+        }
+        Task::Forecasting { features, statics } => format!(
+            "forecasting, {} features: {}; {} statics: {}",
+            features.len(),
+            features.join(", "),
+            statics.len(),
+            statics.join(", ")
+        ),
+    }
 }
 
 fn layer_rows(layers: &[Layer], input: Shape, indent: &str, rows: &mut Vec<Vec<String>>) {

@@ -10,7 +10,7 @@ use crate::{files, interrupt, progress, samples};
 
 /// Runs the command.
 pub fn run(args: &PredictArgs, global: &Global) -> Outcome {
-    let network = files::load_model(args.model.as_deref())?;
+    let network = files::load_classifier(args.model.as_deref())?;
     let (images, indices) = samples::load(&args.data, &network)?;
     let precision: Precision = args.precision.into();
     let bar = progress::bar(indices.len() as u64, global.quiet, progress::ITEMS);

@@ -1,0 +1,210 @@
+//! Which series are considered: all that differ from a given one by little, in the entries that may differ.
+
+use gains_core::arithmetic::{down, up};
+use gains_core::description::Task;
+use gains_core::{Arithmetic, BoxVec, Interval, SeriesEncoder};
+use gains_ode::Observations;
+
+/// How far one entry may move, in the units of the network.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Allowance {
+    /// At most this far to either side; 0 for an entry that is exact.
+    pub radius: f64,
+    /// Where it stays. A given value beyond may move towards the range, not further away.
+    pub range: Interval,
+}
+
+impl Allowance {
+    /// An entry that does not move.
+    pub const EXACT: Self = Self::within(0.0);
+
+    /// An entry that moves freely within a radius.
+    pub const fn within(radius: f64) -> Self {
+        Self { radius, range: Interval::new(f64::NEG_INFINITY, f64::INFINITY) }
+    }
+
+    /// The interval around a value, rounded outwards before the clipping.
+    fn around(&self, value: f64, arithmetic: Arithmetic) -> Interval {
+        let mut interval = if self.radius.is_finite() {
+            let reach = self.radius.max(0.0);
+            let (low, high) =
+                if reach == 0.0 { (value, value) } else { (down(value - reach), up(value + reach)) };
+            Interval::new(low.max(self.range.lower).min(value), high.min(self.range.upper).max(value))
+        } else {
+            Interval::new(f64::NEG_INFINITY, f64::INFINITY)
+        };
+        if arithmetic == Arithmetic::Float32 {
+            // A program that computes in float32 rounds what it is given first.
+            let rounded = f64::from(value as f32);
+            interval = Interval::new(interval.lower.min(rounded), interval.upper.max(rounded));
+        }
+        interval
+    }
+
+    /// What of the interval around a value is certainly allowed.
+    fn inside(&self, value: f64) -> Interval {
+        let reach = if self.radius.is_finite() { self.radius.max(0.0) } else { 0.0 };
+        let low = up(value - reach).max(self.range.lower).min(value);
+        let high = down(value + reach).min(self.range.upper).max(value);
+        Interval::new(low, high)
+    }
+}
+
+/// Which entries of a series may move, and how far. Only what is observed moves.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Perturbation {
+    /// By feature.
+    pub features: Vec<Allowance>,
+    /// By static entry.
+    pub statics: Vec<Allowance>,
+}
+
+impl Perturbation {
+    /// All features within `eps`, the statics exact.
+    pub fn of_features(encoder: &SeriesEncoder, eps: f64) -> Self {
+        Self {
+            features: vec![Allowance::within(eps); encoder.features()],
+            statics: vec![Allowance::EXACT; encoder.statics()],
+        }
+    }
+
+    /// The paper's: all features within `eps`, ratios (FiO2, SaO2) inside [0, 1], and of the statics Age and
+    /// Height. Found by name; for other tasks all features and no statics.
+    pub fn paper(task: &Task, eps: f64) -> Self {
+        let (features, statics) = match task {
+            Task::Forecasting { features, statics } => (&features[..], &statics[..]),
+            Task::Classification { .. } => (&[][..], &[][..]),
+        };
+        let feature = |name: &String| match name.as_str() {
+            "FiO2" | "SaO2" => Allowance { radius: eps, range: Interval::new(0.0, 1.0) },
+            _ => Allowance::within(eps),
+        };
+        let fixed = |name: &String| match name.as_str() {
+            "Age" | "Height" => Allowance::within(eps),
+            _ => Allowance::EXACT,
+        };
+        Self {
+            features: features.iter().map(feature).collect(),
+            statics: statics.iter().map(fixed).collect(),
+        }
+    }
+
+    /// All series considered. The lists must have the sizes of the network's.
+    pub fn region(&self, series: &Observations, arithmetic: Arithmetic) -> SeriesRegion {
+        self.build(series, |allowance, value| allowance.around(value, arithmetic))
+    }
+
+    /// The same rounded inwards: what is in here is certainly allowed.
+    pub fn inner_region(&self, series: &Observations) -> SeriesRegion {
+        self.build(series, Allowance::inside)
+    }
+
+    fn build(&self, series: &Observations, interval: impl Fn(&Allowance, f64) -> Interval) -> SeriesRegion {
+        let width = self.features.len().max(1);
+        let value = |i: usize| {
+            if series.mask[i] {
+                interval(&self.features[i % width], series.values[i])
+            } else {
+                Interval::point(0.0)
+            }
+        };
+        let collect = |intervals: Vec<Interval>| {
+            BoxVec::new(
+                intervals.iter().map(|i| i.lower).collect(),
+                intervals.iter().map(|i| i.upper).collect(),
+            )
+        };
+        SeriesRegion {
+            statics: collect(
+                series.statics.iter().zip(&self.statics).map(|(x, a)| interval(a, *x)).collect(),
+            ),
+            values: collect((0..series.values.len()).map(value).collect()),
+        }
+    }
+}
+
+/// A set of series with the same times and the same mask.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SeriesRegion {
+    /// Their statics.
+    pub statics: BoxVec,
+    /// Their values, row by row; 0 where nothing is observed.
+    pub values: BoxVec,
+}
+
+impl SeriesRegion {
+    /// The values at one point.
+    pub fn row(&self, point: usize, features: usize) -> BoxVec {
+        let at = point * features..(point + 1) * features;
+        BoxVec::new(self.values.lower[at.clone()].to_vec(), self.values.upper[at].to_vec())
+    }
+
+    /// Whether a series with the same times and mask lies inside.
+    pub fn contains(&self, series: &Observations) -> bool {
+        let inside = |i: usize| !series.mask[i] || self.values.get(i).contains(series.values[i]);
+        self.statics.contains(&series.statics)
+            && series.values.len() == self.values.len()
+            && (0..series.values.len()).all(inside)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series() -> Observations {
+        Observations {
+            statics: vec![1.0, -2.0],
+            times: vec![0.0, 0.5],
+            values: vec![0.25, 0.95, 7.0, 1.5],
+            mask: vec![true, true, false, true],
+            target_time: 1.0,
+        }
+    }
+
+    #[test]
+    fn only_what_is_allowed_moves() {
+        let ratio = Allowance { radius: 0.125, range: Interval::new(0.0, 1.0) };
+        let perturbation = Perturbation {
+            features: vec![Allowance::within(0.5), ratio],
+            statics: vec![Allowance::EXACT, Allowance::within(1.0)],
+        };
+        let region = perturbation.region(&series(), Arithmetic::Real);
+        assert_eq!(region.statics.get(0), Interval::point(1.0));
+        assert!(region.statics.lower[1] <= -3.0 && region.statics.upper[1] >= -1.0);
+        assert!(region.values.lower[0] <= -0.25 && region.values.lower[0] > -0.2500001);
+        assert_eq!(region.values.upper[1], 1.0, "clipped");
+        assert_eq!(region.values.get(2), Interval::point(0.0), "not observed");
+        assert_eq!(region.values.upper[3], 1.5, "the given value stays, even out of range");
+        assert!(region.contains(&series()));
+        let inner = perturbation.inner_region(&series());
+        for i in 0..4 {
+            assert!(region.values.lower[i] <= inner.values.lower[i]);
+            assert!(inner.values.upper[i] <= region.values.upper[i]);
+        }
+    }
+
+    #[test]
+    fn float32_programs_round_what_they_are_given() {
+        let mut series = series();
+        series.values[0] = 0.1;
+        series.statics[0] = -0.7;
+        let exact = Perturbation { features: vec![Allowance::EXACT; 2], statics: vec![Allowance::EXACT; 2] };
+        let mut rounded = series.clone();
+        rounded.values[0] = f64::from(0.1_f32);
+        rounded.statics[0] = f64::from(-0.7_f32);
+        assert!(!exact.region(&series, Arithmetic::Real).contains(&rounded));
+        let region = exact.region(&series, Arithmetic::Float32);
+        assert!(region.contains(&series) && region.contains(&rounded));
+    }
+
+    #[test]
+    fn a_radius_that_is_no_number_allows_everything() {
+        let perturbation = Perturbation {
+            features: vec![Allowance::within(f64::NAN); 2],
+            statics: vec![Allowance::within(f64::INFINITY); 2],
+        };
+        let region = perturbation.region(&series(), Arithmetic::Real);
+        assert!(!region.values.is_sane() && !region.statics.is_sane());
+    }
+}
