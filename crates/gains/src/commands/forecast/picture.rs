@@ -54,7 +54,7 @@ fn paint(view: &View<'_>, chosen: &[usize], root: &Area<'_>) -> Result<(), Box<d
     let entries = [
         ("observations, and how far they move", Mark::Dot(OBSERVED)),
         ("prediction", Mark::Dot(PREDICTED)),
-        ("certified band", Mark::Line(BOUND)),
+        ("certified band", Mark::Band(BOUND)),
         ("attack", Mark::Dot(ATTACKED)),
         ("truth", Mark::Dot(TRUTH)),
     ];
@@ -128,17 +128,20 @@ fn panel(view: &View<'_>, feature: usize, area: &Area<'_>, last: bool) -> Result
         points.iter().map(|(time, (_, value, _))| Circle::new((*time, *value), 3, OBSERVED.filled())),
     )?;
     // Side by side, so that nothing hides anything.
-    let beside = 0.008 * target;
+    let beside = 0.01 * target;
     if let Some((low, high)) = band {
-        let cap = 0.006 * target;
-        let bar = |from: (f64, f64), to: (f64, f64)| PathElement::new(vec![from, to], BOUND.stroke_width(3));
+        let cap = 0.009 * target;
+        let bar = |from: (f64, f64), to: (f64, f64)| PathElement::new(vec![from, to], BOUND.stroke_width(2));
+        chart.draw_series(std::iter::once(Rectangle::new(
+            [(target - cap, low), (target + cap, high)],
+            BOUND.mix(0.25).filled(),
+        )))?;
         chart.draw_series([
-            bar((target, low), (target, high)),
             bar((target - cap, low), (target + cap, low)),
             bar((target - cap, high), (target + cap, high)),
         ])?;
     }
-    chart.draw_series(std::iter::once(Circle::new((target, prediction), 5, PREDICTED.filled())))?;
+    chart.draw_series(std::iter::once(Circle::new((target, prediction), 3, PREDICTED.filled())))?;
     if let Some(value) = attacked {
         chart.draw_series(std::iter::once(Circle::new(
             (target - 2.0 * beside, value),
@@ -147,7 +150,7 @@ fn panel(view: &View<'_>, feature: usize, area: &Area<'_>, last: bool) -> Result
         )))?;
     }
     if let Some(value) = truth {
-        chart.draw_series(std::iter::once(Circle::new((target + 2.0 * beside, value), 5, TRUTH.filled())))?;
+        chart.draw_series(std::iter::once(Circle::new((target + 2.0 * beside, value), 4, TRUTH.filled())))?;
     }
     Ok(())
 }
