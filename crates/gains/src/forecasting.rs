@@ -2,11 +2,11 @@
 
 pub mod attack;
 pub mod campaign;
+pub mod decide;
 pub mod line;
 pub mod predict;
 pub mod region;
 pub mod source;
-pub mod strength;
 
 use gains_core::Network;
 

@@ -11,7 +11,7 @@ use gains_verify::{Attack, Budget, Report, Verifier};
 
 use crate::cli::{BoundArgs, CertifyArgs, Global, MethodArg, OutputArgs, TargetArgs, WorkArgs};
 use crate::failure::{Failure, Outcome};
-use crate::forecasting::strength::{Attacked, Strength};
+use crate::forecasting::decide::{Attacked, Decider};
 use crate::results::{Record, Results, RunIdentity};
 use crate::table::{layout, median, percent};
 use crate::{files, forecasting, interrupt, progress, runner, samples};
@@ -22,12 +22,12 @@ pub fn run(args: &CertifyArgs, global: &Global) -> Outcome {
     if files::forecasts(&network) {
         let steps = args.attack_steps;
         let attack = (steps > 0).then(|| SeriesAttack { steps, ..SeriesAttack::default() });
-        let strength = Strength::new(&args.bounds, attack, Attacked::IfOpen)?;
-        let name = strength.name();
+        let decider = Decider::new(&args.bounds, attack, Attacked::IfOpen)?;
+        let name = decider.name();
         return forecasting::campaign::run(
             &network,
             &args.target,
-            &strength,
+            &decider,
             name,
             &args.work,
             &args.output,

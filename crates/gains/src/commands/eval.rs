@@ -5,7 +5,7 @@ use gains_verify::{Attack, AttackLoss};
 use crate::cli::{AttackSettings, EvalArgs, Global};
 use crate::commands::certify::{Plan, campaign};
 use crate::failure::Outcome;
-use crate::forecasting::strength::{Attacked, Strength};
+use crate::forecasting::decide::{Attacked, Decider};
 use crate::{files, forecasting};
 
 /// The attack a command was given.
@@ -26,10 +26,10 @@ pub fn run(args: &EvalArgs, global: &Global) -> Outcome {
     if files::forecasts(&network) {
         forecasting::attack::refuse_loss(&args.attack, &network)?;
         let attack = forecasting::attack::settings(&args.attack);
-        let strength = Strength::new(&args.bounds, Some(attack), Attacked::Always)?;
-        let name = format!("eval-{}", strength.name());
+        let decider = Decider::new(&args.bounds, Some(attack), Attacked::Always)?;
+        let name = format!("eval-{}", decider.name());
         let (target, work, output) = (&args.target, &args.work, &args.output);
-        return forecasting::campaign::run(&network, target, &strength, name, work, output, global);
+        return forecasting::campaign::run(&network, target, &decider, name, work, output, global);
     }
     let plan = Plan { bounds: args.bounds.clone(), attack: Some(attack(&args.attack)), attack_first: true };
     let name = format!("eval-{}", args.bounds.name());

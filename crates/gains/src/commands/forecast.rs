@@ -8,15 +8,17 @@ use gains_core::BoxVec;
 use gains_ode::mean_absolute_error;
 use gains_verify::limits::Clock;
 use gains_verify::series::enclosure::Way;
-use gains_verify::series::{Enclosure, ForecastProperty, MixForm, SeriesAttack, SeriesMethod, Target};
+use gains_verify::series::{
+    Enclosure, ForecastProperty, MixForm, Perturbation, SeriesAttack, SeriesMethod, Target,
+};
 use gains_verify::{Budget, Reason, StepForm};
 use serde_json::{Value, json};
 
 use crate::cli::{ForecastArgs, Global, MethodArg};
 use crate::failure::{Failure, Outcome};
+use crate::forecasting::decide::{Question, check_method, precision_of};
 use crate::forecasting::region::Region;
 use crate::forecasting::source::{Item, SeriesSet, Source};
-use crate::forecasting::strength::{assault, check_method, precision_of};
 use crate::table::layout;
 use crate::{files, interrupt};
 
@@ -24,22 +26,20 @@ use crate::{files, interrupt};
 pub fn run(args: &ForecastArgs, global: &Global) -> Outcome {
     check_method(args.method)?;
     let network = files::load_model(Some(&args.model))?;
-    let source = match files::forecasts(&network) {
-        true => Source::open(&args.series, args.data_dir.as_deref())?,
-        false => {
-            return Err(Failure::usage(format!(
-                "'{}' classifies images, it does not forecast",
-                args.model.display()
-            ))
+    if !files::forecasts(&network) {
+        let name = args.model.display();
+        return Err(Failure::usage(format!("'{name}' classifies images, it does not forecast"))
             .hint("choose a forecasting model; for images there is `gains predict`"));
-        }
-    };
+    }
+    let source = Source::open(&args.series, args.data_dir.as_deref())?;
     let set = source.set(&network, &args.series)?;
     let region = Region::new(&args.region, &set.names)?;
     let plotted = set.names.features_of(&args.plot)?;
     let (part, index) = set.find(&args.record)?;
     let item = set.item(part, index);
-    let broken = |e: gains_ode::ForecastError| Failure::new(format!("record {}: {e}", args.record));
+    let broken = |e: gains_ode::ForecastError| {
+        Failure::new(format!("record {}: {e}", args.record)).hint("`gains model show` tells how it is solved")
+    };
     let target = Target::new(&network, item.observations.target_time).map_err(broken)?;
     let precision = precision_of(args.arithmetic.into());
     let run = target.forecaster.run(&item.observations, precision).map_err(broken)?;
@@ -47,38 +47,11 @@ pub fn run(args: &ForecastArgs, global: &Global) -> Outcome {
     let property = ForecastProperty::new(truth, mask, run.output(), region.tolerance)
         .ok_or_else(|| Failure::new(format!("record {}: the prediction is no number", args.record)))?;
     let perturbation = region.at(&network, args.eps);
-    let budget = Budget {
-        timeout: Some(Duration::from_secs_f64(args.work.timeout)),
-        vertices: args.work.max_vertices,
-        memory: args.work.max_memory.saturating_mul(1 << 20),
-        interrupted: &interrupt::requested,
-    };
-    let bound = |method: SeriesMethod| -> Result<Bounds, Reason> {
-        let arithmetic = args.arithmetic.into();
-        let way = Way { method, mix: MixForm::Exact, step_form: StepForm::Difference, arithmetic };
-        let enclosure =
-            Enclosure::new(&target, &item.observations, &perturbation, way, Clock::start(budget))?;
-        let all: Vec<usize> = (0..truth.len()).collect();
-        let band = enclosure.intervals(&all)?;
-        let pick = |side: &[f64]| property.observed.iter().map(|&i| side[i]).collect();
-        let seen = BoxVec::new(pick(&band.lower), pick(&band.upper));
-        let worst = property.worst(&seen).min(property.worst_together(&enclosure, &seen)?);
-        Ok(Bounds { band, worst, method })
-    };
-    let bounds = match args.method {
-        MethodArg::Box => bound(SeriesMethod::Box),
-        MethodArg::Linear => bound(SeriesMethod::Linear),
-        MethodArg::Stepwise => bound(SeriesMethod::Stepwise),
-        MethodArg::Tight | MethodArg::Gains | MethodArg::Symbolic => bound(SeriesMethod::Tight),
-        MethodArg::Auto => match bound(SeriesMethod::Tight) {
-            Err(Reason::Overflow { .. }) => bound(SeriesMethod::Stepwise),
-            bounds => bounds,
-        },
-    };
+    let bounds = bound(args, &target, &item, &perturbation, &property);
+    let question =
+        Question { network: &network, item: &item, perturbation: &perturbation, tolerance: region.tolerance };
     let attack = SeriesAttack { steps: args.steps, ..SeriesAttack::default() };
-    let stop = &interrupt::requested;
-    let struck = assault(&network, &item, &perturbation, region.tolerance, attack, precision, stop);
-    let attacked = struck.as_ref().and_then(|found| {
+    let attacked = question.attack(attack, precision, &interrupt::requested).and_then(|found| {
         let run = target.forecaster.run(found.worst.as_ref()?, precision).ok()?;
         Some((run.output().to_vec(), found.error))
     });
@@ -86,7 +59,6 @@ pub fn run(args: &ForecastArgs, global: &Global) -> Outcome {
         eprintln!("interrupted; nothing was written");
         return Ok(());
     }
-    let mae = mean_absolute_error(run.output(), truth, mask);
     let view = View {
         set: &set,
         item: &item,
@@ -94,7 +66,7 @@ pub fn run(args: &ForecastArgs, global: &Global) -> Outcome {
         prediction: run.output(),
         bounds,
         attacked,
-        mae,
+        mae: mean_absolute_error(run.output(), truth, mask),
         limit: property.limit,
         title: format!("{}, record {} ({part}), eps {}", network.description.name, args.record, args.eps),
         question: format!("{}, {}", set.describe(), region.words()),
@@ -113,6 +85,43 @@ pub fn run(args: &ForecastArgs, global: &Global) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Bounds of all features and of the error. `auto` goes on step by step where boxes grew beyond use.
+fn bound(
+    args: &ForecastArgs,
+    target: &Target<'_>,
+    item: &Item,
+    perturbation: &Perturbation,
+    property: &ForecastProperty,
+) -> Result<Bounds, Reason> {
+    let clock = Clock::start(Budget {
+        timeout: Some(Duration::from_secs_f64(args.work.timeout)),
+        vertices: args.work.max_vertices,
+        memory: args.work.max_memory.saturating_mul(1 << 20),
+        interrupted: &interrupt::requested,
+    });
+    let by = |method: SeriesMethod| {
+        let arithmetic = args.arithmetic.into();
+        let way = Way { method, mix: MixForm::Exact, step_form: StepForm::Difference, arithmetic };
+        let enclosure = Enclosure::new(target, &item.observations, perturbation, way, clock)?;
+        let all: Vec<usize> = (0..property.truth.len()).collect();
+        let band = enclosure.intervals(&all)?;
+        let pick = |side: &[f64]| property.observed.iter().map(|&i| side[i]).collect();
+        let seen = BoxVec::new(pick(&band.lower), pick(&band.upper));
+        let worst = property.worst(&seen).min(property.worst_together(&enclosure, &seen)?);
+        Ok(Bounds { band, worst, method })
+    };
+    match args.method {
+        MethodArg::Box => by(SeriesMethod::Box),
+        MethodArg::Linear => by(SeriesMethod::Linear),
+        MethodArg::Stepwise => by(SeriesMethod::Stepwise),
+        MethodArg::Tight | MethodArg::Gains | MethodArg::Symbolic => by(SeriesMethod::Tight),
+        MethodArg::Auto => match by(SeriesMethod::Tight) {
+            Err(Reason::Overflow { .. }) => by(SeriesMethod::Stepwise),
+            bounds => bounds,
+        },
+    }
 }
 
 /// What is proved.

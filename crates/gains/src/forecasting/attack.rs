@@ -12,10 +12,10 @@ use serde_json::json;
 use crate::cli::{AttackArgs, AttackSettings, Global};
 use crate::commands::certify::distinct;
 use crate::failure::{Failure, Outcome};
+use crate::forecasting::decide::Question;
 use crate::forecasting::refuse_image_flag;
 use crate::forecasting::region::Region;
 use crate::forecasting::source::{Item, Source};
-use crate::forecasting::strength::assault;
 use crate::table::{layout, median, percent};
 use crate::{files, interrupt, progress, runner};
 
@@ -66,8 +66,9 @@ pub fn run(network: &Network, args: &AttackArgs, global: &Global) -> Outcome {
         let attack = settings(&args.attack);
         let attack = SeriesAttack { seed: attack.seed ^ index as u64, ..attack };
         let perturbation = region.at(network, eps);
-        let stop = &interrupt::requested;
-        let found = assault(network, &item, &perturbation, region.tolerance, attack, precision, stop);
+        let tolerance = region.tolerance;
+        let question = Question { network, item: &item, perturbation: &perturbation, tolerance };
+        let found = question.attack(attack, precision, &interrupt::requested);
         Struck { item, mae, found, seconds: started.elapsed().as_secs_f64() }
     };
     let mut lines = String::new();

@@ -10,11 +10,11 @@ use gains_verify::{Budget, Reason};
 use crate::cli::{Global, OutputArgs, TargetArgs, WorkArgs};
 use crate::commands::certify::distinct;
 use crate::failure::{Failure, Outcome};
+use crate::forecasting::decide::{Attacked, Decided, Decider, Question};
 use crate::forecasting::line::ForecastLine;
 use crate::forecasting::refuse_image_flag;
 use crate::forecasting::region::Region;
 use crate::forecasting::source::{SeriesSet, Source};
-use crate::forecasting::strength::{Attacked, Decided, Strength};
 use crate::results::{Results, RunIdentity};
 use crate::table::{layout, median, percent};
 use crate::{interrupt, progress, runner, samples};
@@ -23,7 +23,7 @@ use crate::{interrupt, progress, runner, samples};
 pub fn run(
     network: &Network,
     target: &TargetArgs,
-    strength: &Strength,
+    decider: &Decider,
     method: String,
     work: &WorkArgs,
     output: &OutputArgs,
@@ -37,12 +37,12 @@ pub fn run(
     let region = Region::new(&target.region, &set.names)?;
     let identity = RunIdentity {
         method,
-        arithmetic: strength.arithmetic,
+        arithmetic: decider.arithmetic,
         model: network.hash.clone(),
         question: format!("{}, {}", set.describe(), region.words()),
     };
     let model = target.model.as_deref();
-    Campaign { network, model, set, region, strength, identity, work, output }.run(
+    Campaign { network, model, set, region, decider, identity, work, output }.run(
         &indices,
         &target.eps,
         global,
@@ -54,7 +54,7 @@ struct Campaign<'a> {
     model: Option<&'a Path>,
     set: SeriesSet<'a>,
     region: Region,
-    strength: &'a Strength,
+    decider: &'a Decider,
     identity: RunIdentity,
     work: &'a WorkArgs,
     output: &'a OutputArgs,
@@ -128,9 +128,9 @@ impl Campaign<'_> {
         };
         let item = self.set.item(self.set.part, index);
         let perturbation = self.region.at(self.network, eps);
-        let tolerance = self.region.tolerance;
-        let decided =
-            self.strength.decide(self.network, &item, &perturbation, tolerance, index as u64, budget);
+        let (network, tolerance) = (self.network, self.region.tolerance);
+        let question = Question { network, item: &item, perturbation: &perturbation, tolerance };
+        let decided = self.decider.decide(question, index as u64, budget);
         (item.series.id, decided)
     }
 
@@ -151,7 +151,7 @@ impl Campaign<'_> {
             self.identity.arithmetic,
             self.identity.question,
         );
-        let (adversarial, always) = match (self.strength.attack, self.strength.attacked) {
+        let (adversarial, always) = match (self.decider.attack, self.decider.attacked) {
             (None, _) => ("adversarial % (no attack)", false),
             (Some(_), attacked) => ("adversarial %", attacked == Attacked::Always),
         };

@@ -3,7 +3,7 @@
 use gains_verify::series::ForecastVerdict;
 use serde::{Deserialize, Serialize};
 
-use crate::forecasting::strength::Decided;
+use crate::forecasting::decide::Decided;
 use crate::results::{ResultLine, RunIdentity};
 
 /// One record at one radius.
