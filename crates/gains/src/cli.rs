@@ -1,18 +1,19 @@
 //! The command line, defined once; the help texts are generated from here.
 
+mod bounds;
+mod series;
 mod train;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use gains_core::{Arithmetic, Precision};
 use gains_data::series::Order;
 use gains_data::{Dataset, Split};
-use gains_verify::verifier::Settings;
-use gains_verify::{Attack, AttackLoss, Method, Stage, StepForm};
 
 use crate::samples::Selection;
 
+pub use bounds::{ArithmeticArg, BoundArgs, LossArg, MethodArg, PrecisionArg, StepFormArg};
+pub use series::{ForecastArgs, GridArg, RegionArgs, SeriesArgs};
 pub use train::{DeviceArg, TrainArgs};
 
 /// Certified training and robustness verification of neural ODEs.
@@ -45,16 +46,18 @@ pub struct Global {
 /// The commands.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Prove that images cannot be misclassified within eps
+    /// Prove that images cannot be misclassified, or series predicted much worse, within eps
     ///
-    /// Without any flag: the bundled Fashion-MNIST network on 100 bundled images.
+    /// Without any flag: the bundled Fashion-MNIST network on 100 bundled images. What the model is for decides
+    /// which flags make sense.
     #[command(after_help = CERTIFY_EXAMPLES)]
     Certify(CertifyArgs),
     /// Standard, adversarial and certified accuracy in one table
     ///
-    /// Tries the cheapest method first, attacks before the expensive one (--method), and counts.
+    /// Tries the cheapest method first, attacks before the expensive one (--method), and counts. For forecasting
+    /// models: mean absolute error, adversarial and certified ν-δ-robustness.
     Eval(EvalArgs),
-    /// Look for misclassified images within eps by projected gradient descent
+    /// Look for misclassified images, or badly predicted series, within eps by projected gradient descent
     Attack(AttackArgs),
     /// Try to break the verdicts of a result file: every verified sample must keep its answer and its margin
     ///
@@ -64,8 +67,11 @@ pub enum Command {
     /// Train a neural ODE: plainly, against attacks, or so that it can be certified
     #[command(after_help = train::EXAMPLES)]
     Train(TrainArgs),
-    /// Run a network on images
+    /// Run a network on images or series
     Predict(PredictArgs),
+    /// Predict one record, with a certified band and the worst that an attack finds
+    #[command(after_help = FORECAST_EXAMPLES)]
+    Forecast(ForecastArgs),
     /// Show the solver's trajectory and all trajectories an input region can cause
     Trajectory(TrajectoryArgs),
     /// Look into, list and import model files
@@ -94,7 +100,21 @@ Examples:
 Each line of the output file is one sample at one eps: index, label, prediction, eps, verdict
 (verified, falsified, unknown, misclassified), reason, margin (smallest certified lower bound of a
 logit difference), vertices, edges, seconds, stages (what was tried and for how long, the last one
-decided), looseness (where the bound of an unknown loses), method, arithmetic, model, version.";
+decided), looseness (where the bound of an unknown loses), method, arithmetic, model, version.
+
+Forecasting models (docs/forecasting.md):
+  gains certify --model net.safetensors --records 0..100 --eps 0.05,0.1 --horizon 24h
+Here a line is one record at one eps: index, record, eps, verdict (verified, falsified, unknown), reason,
+mae, limit ((1 + nu) mae + delta), certified_mae (the error is proved to stay at or below this),
+attacked_mae (an attack reached this), vertices, edges, seconds, stages, method, arithmetic, question,
+model, version.";
+
+const FORECAST_EXAMPLES: &str = "\
+Examples:
+  gains forecast --model net.safetensors --record 132539 --eps 0.1
+  gains forecast --model net.safetensors --record 132539 --features HR,MAP --svg forecast.svg --plot HR,MAP,Temp
+
+The band is certified: no series within eps is predicted outside of it. Values are in the units of the data.";
 
 /// Which images.
 #[derive(Args, Clone)]
@@ -105,12 +125,23 @@ pub struct DataArgs {
     /// Folder with the data sets [default: $GAINS_DATA, else the user's data folder]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Which part of the data set
-    #[arg(long, default_value = "test")]
-    pub split: Split,
-    /// Images to take, e.g. 0..1000 or 3,7,20..30 (ends not included) [default: 0..100]
-    #[arg(long, value_name = "LIST")]
+    /// Which part of the data set [default: test]
+    #[arg(long)]
+    pub split: Option<Split>,
+    /// Images or records to take, e.g. 0..1000 or 3,7,20..30 (ends not included) [default: 0..100]
+    #[arg(long, visible_alias = "records", value_name = "LIST")]
     pub samples: Option<Selection>,
+}
+
+impl DataArgs {
+    /// The first flag given that only images have.
+    pub fn given(&self) -> Option<&'static str> {
+        match (self.data, self.split) {
+            (Some(_), _) => Some("--data"),
+            (None, Some(_)) => Some("--split"),
+            (None, None) => None,
+        }
+    }
 }
 
 /// What is verified or attacked: a model, images, radii.
@@ -121,71 +152,19 @@ pub struct TargetArgs {
     pub model: Option<PathBuf>,
     #[command(flatten)]
     pub data: DataArgs,
-    /// Radii: largest change of a pixel, on the scale 0 to 1
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = radius, allow_negative_numbers = true, default_value = "0.1")]
+    /// Radii: largest change of a pixel, on the scale 0 to 1; for series, of a value in deviations of its feature
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = size, allow_negative_numbers = true, default_value = "0.1")]
     pub eps: Vec<f64>,
+    #[command(flatten)]
+    pub series: SeriesArgs,
+    #[command(flatten)]
+    pub region: RegionArgs,
 }
 
-/// How to bound.
-#[derive(Args, Clone)]
-pub struct BoundArgs {
-    /// How to bound
-    #[arg(long, value_enum, default_value_t = MethodArg::Auto)]
-    pub method: MethodArg,
-    /// How solver steps are bounded: stages on their own, or each as the one before plus a difference
-    #[arg(long, value_enum, default_value_t = StepFormArg::Independent)]
-    pub step_form: StepFormArg,
-    /// The arithmetic the proof is about: exact reals, or the network run in float32
-    #[arg(long, value_enum, default_value_t = ArithmeticArg::Real)]
-    pub arithmetic: ArithmeticArg,
-}
-
-impl BoundArgs {
-    /// The method that bounds; of the cascade, the one that makes its graphs.
-    pub fn method(&self) -> Method {
-        match self.method {
-            MethodArg::Auto => Method::Tight,
-            MethodArg::Box => Method::Box,
-            MethodArg::Linear => Method::Linear,
-            MethodArg::Gains => Method::Gains,
-            MethodArg::Tight => Method::Tight,
-            MethodArg::Symbolic => Method::Symbolic,
-        }
-    }
-
-    /// The step form; most methods beyond the paper have only one.
-    pub fn step_form(&self) -> StepForm {
-        match self.method() {
-            Method::Tight | Method::Symbolic => StepForm::Difference,
-            Method::Box | Method::Linear | Method::Gains => self.step_form.into(),
-        }
-    }
-
-    /// The method as results name it: with its step form where that is neither the paper's nor implied.
-    pub fn name(&self) -> String {
-        match (self.method, self.step_form()) {
-            (MethodArg::Auto, _) => "auto".into(),
-            (MethodArg::Tight | MethodArg::Symbolic, _) | (_, StepForm::Independent) => {
-                self.method().to_string()
-            }
-            (_, StepForm::Difference) => format!("{}-difference", self.method()),
-        }
-    }
-
-    /// What to try on a sample at one radius, with an attack before or after the bounds.
-    pub fn settings(&self, eps: f64, attack: Option<Attack>, attack_first: bool) -> Settings {
-        let arithmetic = self.arithmetic.into();
-        if self.method == MethodArg::Auto {
-            return Settings { arithmetic, ..Settings::cascade(eps, attack) };
-        }
-        let method = Stage::Bound(self.method());
-        let attack = attack.map(Stage::Attack);
-        let stages = match (attack_first, self.method()) {
-            (true, Method::Box) => attack.into_iter().chain([method]).collect(),
-            (true, _) => [Stage::Bound(Method::Box)].into_iter().chain(attack).chain([method]).collect(),
-            (false, _) => [method].into_iter().chain(attack).collect(),
-        };
-        Settings { stages, step_form: self.step_form(), arithmetic, ..Settings::default() }
+impl TargetArgs {
+    /// The first flag given that only series have.
+    pub fn given_for_series(&self) -> Option<&'static str> {
+        self.series.given().or_else(|| self.region.given())
     }
 }
 
@@ -273,9 +252,9 @@ pub struct AttackSettings {
     /// Random starts
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub restarts: u32,
-    /// What to climb
-    #[arg(long, value_enum, default_value_t = LossArg::CrossEntropy)]
-    pub loss: LossArg,
+    /// What to climb, on images [default: cross-entropy]
+    #[arg(long, value_enum)]
+    pub loss: Option<LossArg>,
     /// Seed of the random starts
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
@@ -332,6 +311,8 @@ pub struct PredictArgs {
     /// Print one JSON line per sample instead of a table
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub series: SeriesArgs,
 }
 
 /// `gains trajectory`
@@ -544,93 +525,12 @@ pub struct CompletionArgs {
     pub shell: clap_complete::Shell,
 }
 
-/// `--method`
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum MethodArg {
-    /// Attack first, then ever more expensive bounds, each on what is left: the methods below, slopes improved
-    /// by gradient, case distinctions
-    Auto,
-    /// Intervals only: fastest, loosest
-    Box,
-    /// Linear bounds with one slope
-    Linear,
-    /// Intervals and linear bounds with several slopes, as in the paper
-    Gains,
-    /// The same with solver steps in difference form: tighter, and usually faster
-    Tight,
-    /// Affine forms over the pixels, pushed forward: for networks not trained to be certified, small radii
-    Symbolic,
-}
-
-/// `--step-form`
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum StepFormArg {
-    /// As in the paper
-    Independent,
-    /// Two to three times the work per step, far tighter, so far fewer steps
-    Difference,
-}
-
-impl From<StepFormArg> for StepForm {
-    fn from(form: StepFormArg) -> Self {
-        match form {
-            StepFormArg::Independent => Self::Independent,
-            StepFormArg::Difference => Self::Difference,
-        }
-    }
-}
-
-/// `--arithmetic`
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ArithmeticArg {
-    /// Exact real arithmetic
-    Real,
-    /// The network as a float32 program runs it
-    Float32,
-}
-
-impl From<ArithmeticArg> for Arithmetic {
-    fn from(arithmetic: ArithmeticArg) -> Self {
-        match arithmetic {
-            ArithmeticArg::Real => Self::Real,
-            ArithmeticArg::Float32 => Self::Float32,
-        }
-    }
-}
-
-/// `--precision`
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PrecisionArg {
-    /// Single precision
-    Float32,
-    /// Double precision
-    Float64,
-}
-
-impl From<PrecisionArg> for Precision {
-    fn from(precision: PrecisionArg) -> Self {
-        match precision {
-            PrecisionArg::Float32 => Self::Float32,
-            PrecisionArg::Float64 => Self::Float64,
-        }
-    }
-}
-
-/// `--loss`
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LossArg {
-    /// Cross-entropy of the true class
-    CrossEntropy,
-    /// Largest other logit minus the true one
-    Margin,
-}
-
-impl From<LossArg> for AttackLoss {
-    fn from(loss: LossArg) -> Self {
-        match loss {
-            LossArg::CrossEntropy => Self::CrossEntropy,
-            LossArg::Margin => Self::Margin,
-        }
+/// A number from 0 on, of a size that makes sense.
+fn size(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(value) if (0.0..=1e9).contains(&value) => Ok(value),
+        Ok(value) => Err(format!("{value} is not between 0 and 1e9")),
+        Err(_) => Err(format!("'{text}' is not a number")),
     }
 }
 

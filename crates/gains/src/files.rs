@@ -32,6 +32,11 @@ pub fn load_classifier(path: Option<&Path>) -> Result<Network, Failure> {
     }
 }
 
+/// Whether a network forecasts series; if not, it classifies images.
+pub fn forecasts(network: &Network) -> bool {
+    matches!(network.description.task, Task::Forecasting { .. })
+}
+
 /// Reads a model, or the bundled one, as a description and weights that can still be changed.
 pub fn load_parts(path: Option<&Path>) -> Result<(Description, Tensors), Failure> {
     parse_model(path, read_parts)

@@ -9,6 +9,7 @@ mod cli;
 mod commands;
 mod failure;
 mod files;
+mod forecasting;
 mod interrupt;
 mod picture;
 mod progress;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Command::Challenge(args) => commands::challenge::run(&args, &global),
         Command::Train(args) => commands::train::run(&args, &global),
         Command::Predict(args) => commands::predict::run(&args, &global),
+        Command::Forecast(args) => commands::forecast::run(&args, &global),
         Command::Trajectory(args) => commands::trajectory::run(&args, &global),
         Command::Model(command) => commands::model::run(&command, &global),
         Command::Data(command) => commands::data::run(&command, &global),

@@ -60,6 +60,32 @@ pub struct RunIdentity {
     pub arithmetic: Arithmetic,
     /// Content hash of the model.
     pub model: String,
+    /// What else was asked; empty where index and radius say it all.
+    pub question: String,
+}
+
+/// What can stand on a line of a result file.
+pub trait ResultLine: Clone + Serialize + serde::de::DeserializeOwned {
+    /// The first line of CSV files, with its end.
+    const CSV_HEADER: &'static str;
+
+    /// Sample and radius.
+    fn key(&self) -> (usize, u64);
+
+    /// Method, arithmetic, model and question.
+    fn identity(&self) -> [&str; 4];
+}
+
+impl ResultLine for Record {
+    const CSV_HEADER: &'static str = "index,label,prediction,eps,verdict,reason,margin,vertices,edges,seconds,stages,looseness,method,arithmetic,model,version\n";
+
+    fn key(&self) -> (usize, u64) {
+        (self.index, self.eps.to_bits())
+    }
+
+    fn identity(&self) -> [&str; 4] {
+        [&self.method, &self.arithmetic, &self.model, ""]
+    }
 }
 
 impl Record {
@@ -93,33 +119,29 @@ impl Record {
             version: env!("CARGO_PKG_VERSION").into(),
         }
     }
+}
 
-    fn key(&self) -> (usize, u64) {
-        (self.index, self.eps.to_bits())
-    }
-
-    fn line(&self, format: Format) -> Result<String, Failure> {
-        let broken = |e: String| Failure::new(format!("cannot encode a result: {e}"));
-        match format {
-            Format::Jsonl => {
-                serde_json::to_string(self).map(|line| line + "\n").map_err(|e| broken(e.to_string()))
-            }
-            Format::Csv => {
-                let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
-                writer.serialize(self).map_err(|e| broken(e.to_string()))?;
-                let bytes = writer.into_inner().map_err(|e| broken(e.to_string()))?;
-                String::from_utf8(bytes).map_err(|e| broken(e.to_string()))
-            }
+fn encode(record: &impl ResultLine, format: Format) -> Result<String, Failure> {
+    let broken = |e: String| Failure::new(format!("cannot encode a result: {e}"));
+    match format {
+        Format::Jsonl => {
+            serde_json::to_string(record).map(|line| line + "\n").map_err(|e| broken(e.to_string()))
+        }
+        Format::Csv => {
+            let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
+            writer.serialize(record).map_err(|e| broken(e.to_string()))?;
+            let bytes = writer.into_inner().map_err(|e| broken(e.to_string()))?;
+            String::from_utf8(bytes).map_err(|e| broken(e.to_string()))
         }
     }
+}
 
-    fn parse(line: &str, format: Format) -> Result<Self, String> {
-        match format {
-            Format::Jsonl => serde_json::from_str(line).map_err(|e| e.to_string()),
-            Format::Csv => {
-                let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(line.as_bytes());
-                reader.deserialize().next().ok_or("empty line")?.map_err(|e: csv::Error| e.to_string())
-            }
+fn parse<R: ResultLine>(line: &str, format: Format) -> Result<R, String> {
+    match format {
+        Format::Jsonl => serde_json::from_str(line).map_err(|e| e.to_string()),
+        Format::Csv => {
+            let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(line.as_bytes());
+            reader.deserialize().next().ok_or("empty line")?.map_err(|e: csv::Error| e.to_string())
         }
     }
 }
@@ -128,15 +150,13 @@ impl Record {
 pub fn read(path: &Path) -> Result<Vec<Record>, Failure> {
     let text = std::fs::read_to_string(path).map_err(|e| Failure::reading(path, &e))?;
     let parse = |(number, line): (usize, &str)| {
-        Record::parse(line, Format::Jsonl).map_err(|e| {
+        parse(line, Format::Jsonl).map_err(|e| {
             Failure::new(format!("'{}' line {} is not a result: {e}", path.display(), number + 1))
                 .hint("give a file written by `gains certify --out`, in the format jsonl")
         })
     };
     text.lines().enumerate().map(parse).collect()
 }
-
-const CSV_HEADER: &str = "index,label,prediction,eps,verdict,reason,margin,vertices,edges,seconds,stages,looseness,method,arithmetic,model,version\n";
 
 enum Sink {
     Nowhere,
@@ -145,15 +165,15 @@ enum Sink {
 }
 
 /// Where records go, and those that were there already.
-pub struct Results {
+pub struct Results<R> {
     sink: Sink,
     format: Format,
     /// Records found on resuming.
-    pub earlier: Vec<Record>,
+    pub earlier: Vec<R>,
     done: HashSet<(usize, u64)>,
 }
 
-impl Results {
+impl<R: ResultLine> Results<R> {
     /// Opens the output a command was given.
     pub fn open(args: &OutputArgs, identity: &RunIdentity) -> Result<Self, Failure> {
         let mut results =
@@ -166,7 +186,7 @@ impl Results {
             }
             results.sink = Sink::Stdout;
             if args.format == Format::Csv {
-                results.emit(CSV_HEADER)?;
+                results.emit(R::CSV_HEADER)?;
             }
             return Ok(results);
         }
@@ -192,7 +212,7 @@ impl Results {
             })?;
             results.sink = Sink::File(path.clone(), file);
             if args.format == Format::Csv {
-                results.emit(CSV_HEADER)?;
+                results.emit(R::CSV_HEADER)?;
             }
         }
         Ok(results)
@@ -212,7 +232,7 @@ impl Results {
                 break;
             }
             if !header_seen {
-                if line != CSV_HEADER {
+                if line != R::CSV_HEADER {
                     return Err(Failure::new(format!(
                         "'{}' does not start with our CSV header",
                         path.display()
@@ -221,7 +241,7 @@ impl Results {
                 }
                 header_seen = true;
             } else {
-                let record = Record::parse(&line, self.format).map_err(|e| {
+                let record = parse(&line, self.format).map_err(|e| {
                     Failure::new(format!("'{}' line {number} is not a result: {e}", path.display()))
                         .hint("was it written with another --format, or by another program?")
                 })?;
@@ -235,24 +255,31 @@ impl Results {
         file.seek(SeekFrom::End(0)).map_err(fail)?;
         self.sink = Sink::File(path.to_path_buf(), file);
         if !header_seen {
-            self.emit(CSV_HEADER)?;
+            self.emit(R::CSV_HEADER)?;
         }
         Ok(())
     }
 
-    fn admit(&mut self, record: Record, path: &Path, identity: &RunIdentity) -> Result<(), Failure> {
-        let theirs = (&record.method, &record.arithmetic, &record.model);
-        let ours = (&identity.method, &identity.arithmetic.to_string(), &identity.model);
+    fn admit(&mut self, record: R, path: &Path, identity: &RunIdentity) -> Result<(), Failure> {
+        let arithmetic = identity.arithmetic.to_string();
+        let ours = [&identity.method[..], &arithmetic, &identity.model, &identity.question];
+        let theirs = record.identity();
         if theirs != ours {
+            let asked = |question: &str| match question {
+                "" => String::new(),
+                question => format!(" ({question})"),
+            };
             return Err(Failure::usage(format!(
-                "'{}' holds results of model {} by {} in {} arithmetic, this run is model {} by {} in {}",
+                "'{}' holds results of model {} by {} in {} arithmetic{}, this run is model {} by {} in {}{}",
                 path.display(),
-                theirs.2,
-                theirs.0,
-                theirs.1,
-                ours.2,
-                ours.0,
-                ours.1
+                theirs[2],
+                theirs[0],
+                theirs[1],
+                asked(theirs[3]),
+                ours[2],
+                ours[0],
+                ours[1],
+                asked(ours[3]),
             ))
             .hint("resume with the same model and flags, or write to another file"));
         }
@@ -267,8 +294,8 @@ impl Results {
     }
 
     /// Writes one record.
-    pub fn push(&mut self, record: &Record) -> Result<(), Failure> {
-        self.emit(&record.line(self.format)?)
+    pub fn push(&mut self, record: &R) -> Result<(), Failure> {
+        self.emit(&encode(record, self.format)?)
     }
 
     /// One write per line, so that a kill leaves at most one unfinished line, at the end.

@@ -43,7 +43,13 @@ impl Selection {
         self.0.iter().cloned().flatten().filter(|i| seen.insert(*i)).collect()
     }
 
-    fn last(&self) -> usize {
+    /// The first hundred.
+    pub fn hundred() -> Self {
+        Self(std::iter::once(0..100).collect())
+    }
+
+    /// The largest index.
+    pub fn last(&self) -> usize {
         self.0.iter().map(|r| r.end - 1).max().unwrap_or(0)
     }
 }
@@ -61,23 +67,24 @@ pub fn load(args: &DataArgs, network: &Network) -> Result<(Images, Vec<usize>), 
                 .hint("choose one with --data mnist, fashion-mnist or cifar10"));
         }
     };
-    let selection = args.samples.clone().unwrap_or(Selection(std::iter::once(0..100).collect()));
+    let split = args.split.unwrap_or(Split::Test);
+    let selection = args.samples.clone().unwrap_or_else(Selection::hundred);
     // The bundled images are the first of the Fashion-MNIST test set, so nothing else need be there.
     let bundled = args.data_dir.is_none()
         && dataset == Dataset::FashionMnist
-        && args.split == Split::Test
+        && split == Split::Test
         && selection.last() < Images::bundled().len();
     let images = if bundled {
         Images::bundled()
     } else {
         let dir = gains_data::locate(args.data_dir.as_deref(), |name| std::env::var_os(name))?;
-        Images::load(dataset, args.split, &dir)?
+        Images::load(dataset, split, &dir)?
     };
     if selection.last() >= images.len() {
         return Err(Failure::usage(format!(
             "--samples asks for image {}, {dataset} ({}) has {}",
             selection.last(),
-            args.split,
+            split,
             images.len()
         ))
         .hint(format!("use --samples 0..{}", images.len())));

@@ -234,6 +234,15 @@ impl<'a> Forecasts<'a> {
         self.prepare(&self.kept[range(self.kept.len(), part)][index])
     }
 
+    /// The name of one record of a part.
+    ///
+    /// # Panics
+    ///
+    /// If `index` is not below [`Forecasts::len`].
+    pub fn id(&self, part: Part, index: usize) -> &str {
+        self.recordings.records()[self.kept[range(self.kept.len(), part)][index].record].id()
+    }
+
     /// All records of a part, one after the other.
     pub fn iter(&self, part: Part) -> impl ExactSizeIterator<Item = Series> {
         self.kept[range(self.kept.len(), part)].iter().map(|kept| self.prepare(kept))

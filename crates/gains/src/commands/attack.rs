@@ -10,11 +10,11 @@ use gains_ode::Inference;
 use gains_verify::Ball;
 
 use crate::cli::{AttackArgs, Global};
-use crate::commands::certify::distinct;
+use crate::commands::certify::check_target;
 use crate::commands::eval;
 use crate::failure::{Failure, Outcome};
 use crate::table::{layout, percent};
-use crate::{files, interrupt, progress, runner, samples};
+use crate::{files, forecasting, interrupt, progress, runner, samples};
 
 /// One attacked sample.
 struct Attacked {
@@ -26,8 +26,11 @@ struct Attacked {
 
 /// Runs the command.
 pub fn run(args: &AttackArgs, global: &Global) -> Outcome {
-    distinct(&args.target.eps)?;
-    let network = files::load_classifier(args.target.model.as_deref())?;
+    let network = files::load_model(args.target.model.as_deref())?;
+    if files::forecasts(&network) {
+        return forecasting::attack::run(&network, args, global);
+    }
+    check_target(&args.target, &network)?;
     let (images, indices) = samples::load(&args.target.data, &network)?;
     let precision: Precision = args.precision.into();
     let pixels = Interval::new(0.0, 1.0);

@@ -4,20 +4,39 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use gains_core::Network;
 use gains_data::Images;
+use gains_verify::series::SeriesAttack;
 use gains_verify::{Attack, Budget, Report, Verifier};
 
 use crate::cli::{BoundArgs, CertifyArgs, Global, MethodArg, OutputArgs, TargetArgs, WorkArgs};
 use crate::failure::{Failure, Outcome};
+use crate::forecasting::decide::{Attacked, Decider};
 use crate::results::{Record, Results, RunIdentity};
 use crate::table::{layout, median, percent};
-use crate::{files, interrupt, progress, runner, samples};
+use crate::{files, forecasting, interrupt, progress, runner, samples};
 
 /// Runs the command.
 pub fn run(args: &CertifyArgs, global: &Global) -> Outcome {
+    let network = files::load_model(args.target.model.as_deref())?;
+    if files::forecasts(&network) {
+        let steps = args.attack_steps;
+        let attack = (steps > 0).then(|| SeriesAttack { steps, ..SeriesAttack::default() });
+        let decider = Decider::new(&args.bounds, attack, Attacked::IfOpen)?;
+        let name = decider.name();
+        return forecasting::campaign::run(
+            &network,
+            &args.target,
+            &decider,
+            name,
+            &args.work,
+            &args.output,
+            global,
+        );
+    }
     let attack = (args.attack_steps > 0).then(|| Attack { steps: args.attack_steps, ..Attack::default() });
     let plan = Plan { bounds: args.bounds.clone(), attack, attack_first: false };
-    campaign(&args.target, &plan, args.bounds.name(), &args.work, &args.output, global)
+    campaign(network, &args.target, &plan, args.bounds.name(), &args.work, &args.output, global)
 }
 
 /// How every sample is verified.
@@ -32,6 +51,7 @@ pub struct Plan {
 
 /// Verifies all samples at all radii: what `certify` and `eval` do.
 pub fn campaign(
+    network: Network,
     target: &TargetArgs,
     plan: &Plan,
     method: String,
@@ -39,12 +59,13 @@ pub fn campaign(
     output: &OutputArgs,
     global: &Global,
 ) -> Outcome {
-    distinct(&target.eps)?;
-    let verifier = Verifier::new(files::load_classifier(target.model.as_deref())?);
+    check_target(target, &network)?;
+    plan.bounds.check_for_images()?;
+    let verifier = Verifier::new(network);
     let (images, indices) = samples::load(&target.data, verifier.network())?;
     let model = verifier.network().hash.clone();
     let arithmetic = plan.bounds.arithmetic.into();
-    let identity = RunIdentity { method, arithmetic, model };
+    let identity = RunIdentity { method, arithmetic, model, question: String::new() };
     Campaign {
         verifier: &verifier,
         model: target.model.as_deref(),
@@ -77,7 +98,7 @@ struct Campaign<'a> {
 impl Campaign<'_> {
     /// Does what is not done yet, writes results as they come, prints the summary.
     fn run(&self, global: &Global) -> Outcome {
-        let mut results = Results::open(self.output, &self.identity)?;
+        let mut results: Results<Record> = Results::open(self.output, &self.identity)?;
         let wanted: Vec<(usize, f64)> =
             self.indices.iter().flat_map(|&index| self.eps.iter().map(move |&eps| (index, eps))).collect();
         let tasks: Vec<(usize, f64)> =
@@ -221,6 +242,17 @@ fn summary_row(eps: f64, records: &[Record]) -> Vec<String> {
         pair(median(vertices.clone()), median(edges.clone())),
         pair(vertices.into_iter().reduce(f64::max), edges.into_iter().reduce(f64::max)),
     ]
+}
+
+/// Guards against flags and radii that make no sense for images.
+pub fn check_target(target: &TargetArgs, network: &Network) -> Result<(), Failure> {
+    forecasting::refuse_series_flag(target.given_for_series(), network)?;
+    distinct(&target.eps)?;
+    match target.eps.iter().find(|eps| **eps > 1.0) {
+        Some(eps) => Err(Failure::usage(format!("--eps {eps} is not between 0 and 1, the range of a pixel"))
+            .hint("pixels go from 0 to 1, so a radius of 1 is all of them")),
+        None => Ok(()),
+    }
 }
 
 /// Guards against radii given twice.

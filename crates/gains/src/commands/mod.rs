@@ -7,6 +7,7 @@ pub mod challenge;
 pub mod completions;
 pub mod data;
 pub mod eval;
+pub mod forecast;
 pub mod model;
 pub mod predict;
 pub mod prepare;

@@ -6,11 +6,15 @@ use gains_ode::{Inference, StopReason};
 use crate::cli::{Global, PredictArgs};
 use crate::failure::{Failure, Outcome};
 use crate::table::{layout, percent};
-use crate::{files, interrupt, progress, samples};
+use crate::{files, forecasting, interrupt, progress, samples};
 
 /// Runs the command.
 pub fn run(args: &PredictArgs, global: &Global) -> Outcome {
-    let network = files::load_classifier(args.model.as_deref())?;
+    let network = files::load_model(args.model.as_deref())?;
+    if files::forecasts(&network) {
+        return forecasting::predict::run(&network, args, global);
+    }
+    forecasting::refuse_series_flag(args.series.given(), &network)?;
     let (images, indices) = samples::load(&args.data, &network)?;
     let precision: Precision = args.precision.into();
     let bar = progress::bar(indices.len() as u64, global.quiet, progress::ITEMS);

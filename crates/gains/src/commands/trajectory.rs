@@ -19,6 +19,7 @@ use crate::{files, interrupt, samples};
 
 /// Runs the command.
 pub fn run(args: &TrajectoryArgs, global: &Global) -> Outcome {
+    args.bounds.check_for_images()?;
     let verifier = Verifier::new(files::load_classifier(args.model.as_deref())?);
     let mut data = args.data.clone();
     data.samples = Some(args.sample.to_string().parse::<Selection>().map_err(Failure::usage)?);

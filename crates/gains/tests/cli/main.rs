@@ -4,6 +4,7 @@
 mod bad_input;
 mod certify;
 mod commands;
+mod forecast;
 mod growth;
 mod prepare;
 mod support;

@@ -1,0 +1,154 @@
+//! Flags for forecasting models: which series, what may move in them, how much worse predictions may become.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use gains_data::series::{Horizon, Part};
+
+use super::{ArithmeticArg, MethodArg, WorkArgs, size};
+
+/// Which series a forecasting model is run on.
+#[derive(Args, Clone)]
+#[command(next_help_heading = "Forecasting models")]
+pub struct SeriesArgs {
+    /// Prepared file with the series [default: the prepared PhysioNet records in the data folder]
+    #[arg(long, value_name = "FILE")]
+    pub series: Option<PathBuf>,
+    /// Which part of the records [default: test]
+    #[arg(long, value_enum)]
+    pub part: Option<PartArg>,
+    /// How far ahead to predict at least, e.g. 6h, 12h or 24h [default: what the model was made for, else 24h]
+    #[arg(long, value_name = "TIME", value_parser = horizon)]
+    pub horizon: Option<Horizon>,
+    /// Divide the records in the order of their names, whatever the prepared file says
+    #[arg(long)]
+    pub sorted: bool,
+    /// Points the encoder walks through [default: authors for networks that stop at all points, else own]
+    #[arg(long, value_enum)]
+    pub grid: Option<GridArg>,
+}
+
+impl SeriesArgs {
+    /// The first of these flags that was given.
+    pub fn given(&self) -> Option<&'static str> {
+        let flags = [
+            ("--series", self.series.is_some()),
+            ("--part", self.part.is_some()),
+            ("--horizon", self.horizon.is_some()),
+            ("--sorted", self.sorted),
+            ("--grid", self.grid.is_some()),
+        ];
+        flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
+    }
+}
+
+/// What may move, and how much worse predictions may become.
+#[derive(Args, Clone)]
+#[command(next_help_heading = "Forecasting models")]
+pub struct RegionArgs {
+    /// Only these features (or statics) move [default: all features, and Age and Height]
+    #[arg(long, value_name = "NAME,NAME")]
+    pub features: Vec<String>,
+    /// A radius of its own for a feature or static; repeatable
+    #[arg(long, value_name = "NAME=VALUE", value_parser = named)]
+    pub feature_eps: Vec<(String, f64)>,
+    /// ν: part of its error by which a prediction may become worse [default: 0.1]
+    #[arg(long, value_name = "PART", value_parser = size, allow_negative_numbers = true)]
+    pub nu: Option<f64>,
+    /// δ: mean absolute error by which it may become worse besides [default: 0.01]
+    #[arg(long, value_name = "ERROR", value_parser = size, allow_negative_numbers = true)]
+    pub delta: Option<f64>,
+}
+
+impl RegionArgs {
+    /// The first of these flags that was given.
+    pub fn given(&self) -> Option<&'static str> {
+        let flags = [
+            ("--features", !self.features.is_empty()),
+            ("--feature-eps", !self.feature_eps.is_empty()),
+            ("--nu", self.nu.is_some()),
+            ("--delta", self.delta.is_some()),
+        ];
+        flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
+    }
+}
+
+/// `--part`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PartArg {
+    /// Used once, for the results
+    Test,
+    /// Used to choose among networks
+    Validation,
+    /// Trained on
+    Train,
+}
+
+impl From<PartArg> for Part {
+    fn from(part: PartArg) -> Self {
+        match part {
+            PartArg::Test => Self::Test,
+            PartArg::Validation => Self::Validation,
+            PartArg::Train => Self::Train,
+        }
+    }
+}
+
+/// `--grid`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GridArg {
+    /// Only the series' own points before the target
+    Own,
+    /// Also the target's time, later times and time 1, with nothing observed, as the authors of GAINS do
+    Authors,
+}
+
+/// `gains forecast`
+#[derive(Args)]
+pub struct ForecastArgs {
+    /// Model file
+    #[arg(long, value_name = "FILE")]
+    pub model: PathBuf,
+    /// Name of the record, of any part
+    #[arg(long, value_name = "ID")]
+    pub record: String,
+    /// Radius, in deviations of each feature
+    #[arg(long, value_parser = size, allow_negative_numbers = true, default_value = "0.1")]
+    pub eps: f64,
+    /// Folder with the data sets [default: $GAINS_DATA, else the user's data folder]
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// How to bound: auto, box, linear, tight or stepwise
+    #[arg(long, value_enum, default_value_t = MethodArg::Auto, hide_possible_values = true)]
+    pub method: MethodArg,
+    /// The arithmetic the proof is about: exact reals, or the network run in float32
+    #[arg(long, value_enum, default_value_t = ArithmeticArg::Real)]
+    pub arithmetic: ArithmeticArg,
+    /// Gradient steps of the attack
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub steps: usize,
+    /// Features to draw, e.g. HR,MAP,Temp [default: the four observed most often, with those observed at the target first]
+    #[arg(long, value_name = "NAME,NAME", requires = "svg")]
+    pub plot: Vec<String>,
+    /// Draw observations, prediction, certified band and attack as an SVG picture
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Write everything as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub work: WorkArgs,
+    #[command(flatten)]
+    pub series: SeriesArgs,
+    #[command(flatten)]
+    pub region: RegionArgs,
+}
+
+fn horizon(text: &str) -> Result<Horizon, String> {
+    text.trim().parse::<Horizon>().map_err(|e| e.to_string())
+}
+
+fn named(text: &str) -> Result<(String, f64), String> {
+    let (name, value) = text.rsplit_once('=').ok_or_else(|| format!("'{text}' is not NAME=VALUE"))?;
+    Ok((name.trim().to_owned(), size(value)?))
+}

@@ -1,0 +1,320 @@
+//! Choosing series: the prepared file, the horizon, the part, and whether a model fits them.
+
+use std::path::{Path, PathBuf};
+
+use gains_core::Network;
+use gains_core::description::{Points, Task};
+use gains_data::series::{
+    Forecasts, Horizon, Kind, Order, Part, Recordings, Role, Series, SeriesError, physionet_file,
+};
+use gains_ode::Observations;
+
+use crate::cli::{GridArg, SeriesArgs};
+use crate::commands::data::locate;
+use crate::failure::Failure;
+use crate::samples::Selection;
+
+/// A prepared file that has been read.
+pub struct Source {
+    path: PathBuf,
+    recordings: Recordings,
+}
+
+/// One record as the data give it and as the network takes it.
+pub struct Item {
+    /// As the data give it, on the scale of the network.
+    pub series: Series,
+    /// As the network takes it.
+    pub observations: Observations,
+}
+
+/// A prepared file set up for a model.
+pub struct SeriesSet<'a> {
+    /// The forecasting task.
+    pub forecasts: Forecasts<'a>,
+    /// Names of features and of statics.
+    pub names: Names,
+    /// Which part.
+    pub part: Part,
+    recordings: &'a Recordings,
+    horizon: Horizon,
+    order: Order,
+    grid: GridArg,
+}
+
+/// Names of what is observed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names {
+    /// Features of the series.
+    pub features: Vec<String>,
+    /// What is known of a series as a whole.
+    pub statics: Vec<String>,
+}
+
+impl Names {
+    fn of_model(network: &Network) -> Result<Self, Failure> {
+        match &network.description.task {
+            Task::Forecasting { features, statics } => {
+                Ok(Self { features: features.clone(), statics: statics.clone() })
+            }
+            Task::Classification { .. } => Err(Failure::usage(format!(
+                "'{}' classifies images, it does not forecast",
+                network.description.name
+            ))
+            .hint("choose a forecasting model with --model; `gains model show` tells what one is for")),
+        }
+    }
+
+    fn of_data(recordings: &Recordings) -> Self {
+        let with = |series: bool| {
+            let of_role = |f: &&gains_data::series::Feature| (f.role == Role::Series) == series;
+            recordings.features().iter().filter(of_role).map(|f| f.name.clone()).collect()
+        };
+        Self { features: with(true), statics: with(false) }
+    }
+
+    /// The positions of features given as `A,B` or one by one; all must be there.
+    pub fn features_of(&self, given: &[String]) -> Result<Vec<usize>, Failure> {
+        let find = |name: &String| {
+            self.features
+                .iter()
+                .position(|known| known == name)
+                .ok_or_else(|| unknown_name(name, "feature", &self.features))
+        };
+        split_names(given, &|name| self.features.iter().any(|known| known == name)).iter().map(find).collect()
+    }
+}
+
+/// Splits lists at commas, unless the whole is a name.
+pub fn split_names(given: &[String], known: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let parts = |text: &String| -> Vec<String> {
+        if known(text) {
+            vec![text.clone()]
+        } else {
+            text.split(',').map(|name| name.trim().to_owned()).collect()
+        }
+    };
+    given.iter().flat_map(parts).collect()
+}
+
+/// A name that is none.
+pub fn unknown_name(name: &str, what: &str, known: &[String]) -> Failure {
+    Failure::usage(format!("there is no {what} '{name}'")).hint(format!("there are {}", known.join(", ")))
+}
+
+impl Source {
+    /// Reads the file a command was given, or the prepared PhysioNet records.
+    pub fn open(args: &SeriesArgs, data_dir: Option<&Path>) -> Result<Self, Failure> {
+        let path = match &args.series {
+            Some(path) => path.clone(),
+            None => physionet_file(&locate(data_dir)?),
+        };
+        let recordings = Recordings::read(&path).map_err(|error| match (&error, &args.series) {
+            (SeriesError::Read { source, .. }, None) if source.kind() == std::io::ErrorKind::NotFound => {
+                Failure::new(format!("there is no prepared file '{}'", path.display())).hint(
+                    "make one with `gains data prepare physionet2012`, or name another with --series FILE",
+                )
+            }
+            _ => Failure::from(error),
+        })?;
+        Ok(Self { path, recordings })
+    }
+
+    /// Sets the records up for a model.
+    pub fn set(&self, network: &Network, args: &SeriesArgs) -> Result<SeriesSet<'_>, Failure> {
+        let names = Names::of_model(network)?;
+        self.check(&names)?;
+        let horizon = match args.horizon.or_else(|| horizon_of(&network.description.training)) {
+            Some(horizon) => horizon,
+            None => Horizon::PAPER[2],
+        };
+        let order = if args.sorted { Order::Sorted } else { self.recordings.order() };
+        let points = network.description.encoder.as_ref().map(|e| e.points);
+        let grid = args.grid.unwrap_or(match points {
+            Some(Points::All) => GridArg::Authors,
+            _ => GridArg::Own,
+        });
+        let forecasts = Forecasts::new(&self.recordings, horizon, order)?;
+        let part = args.part.map_or(Part::Test, Into::into);
+        Ok(SeriesSet { forecasts, names, part, recordings: &self.recordings, horizon, order, grid })
+    }
+
+    fn check(&self, model: &Names) -> Result<(), Failure> {
+        let data = Names::of_data(&self.recordings);
+        let lists =
+            [("features", &model.features, &data.features), ("statics", &model.statics, &data.statics)];
+        for (what, wanted, found) in lists {
+            if wanted.len() != found.len() {
+                return Err(self.mismatch(format!("{} {what}", wanted.len()), found.len().to_string()));
+            }
+            if let Some(i) = (0..found.len()).find(|&i| wanted[i] != found[i]) {
+                let (wanted, found) = (&wanted[i], &found[i]);
+                return Err(
+                    self.mismatch(format!("{what} with '{wanted}' at place {}", i + 1), format!("'{found}'"))
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn mismatch(&self, model: String, data: String) -> Failure {
+        Failure::usage(format!("the model takes {model}, '{}' has {data}", self.path.display())).hint(
+            "choose the data the model was made for with --series; `gains model show` lists its features",
+        )
+    }
+}
+
+/// The horizon a training record speaks of: an entry `horizon` at any depth, or the published data mode.
+fn horizon_of(record: &serde_json::Value) -> Option<Horizon> {
+    match record {
+        serde_json::Value::Object(entries) => {
+            let told = entries.get("horizon").and_then(|value| match value {
+                serde_json::Value::String(text) => text.parse().ok(),
+                value => value.as_f64().and_then(Horizon::new),
+            });
+            let mode = || {
+                let (_, rest) = entries.get("source")?.as_str()?.split_once("data_mode_")?;
+                let mode: usize = rest.chars().next()?.to_digit(10)? as usize;
+                Horizon::PAPER.get(mode.checked_sub(1)?).copied()
+            };
+            told.or_else(mode).or_else(|| entries.values().find_map(horizon_of))
+        }
+        _ => None,
+    }
+}
+
+impl SeriesSet<'_> {
+    /// The indices asked for, all of them in the part.
+    pub fn indices(&self, asked: Option<&Selection>) -> Result<Vec<usize>, Failure> {
+        let there = self.forecasts.len(self.part);
+        let selection = match asked {
+            Some(selection) => selection.clone(),
+            None => {
+                let all = Selection::hundred().indices().into_iter().filter(|i| *i < there).collect();
+                return Ok(all);
+            }
+        };
+        if selection.last() >= there {
+            return Err(Failure::usage(format!(
+                "--samples asks for record {}, the {} part has {there}",
+                selection.last(),
+                self.part
+            ))
+            .hint(format!("use --samples 0..{there}")));
+        }
+        Ok(selection.indices())
+    }
+
+    /// One record.
+    pub fn item(&self, part: Part, index: usize) -> Item {
+        let series = self.forecasts.series(part, index);
+        let observations = match self.grid {
+            GridArg::Own => Observations {
+                statics: series.initial.clone(),
+                times: series.times.clone(),
+                values: series.values.clone(),
+                mask: series.mask.clone(),
+                target_time: series.target_time,
+            },
+            GridArg::Authors => {
+                let grid = series.authors_grid();
+                Observations {
+                    statics: series.initial.iter().map(|x| f64::from(*x as f32)).collect(),
+                    times: grid.times,
+                    values: grid.values,
+                    mask: grid.mask,
+                    target_time: series.target_time,
+                }
+            }
+        };
+        Item { series, observations }
+    }
+
+    /// Where the record with this name is.
+    pub fn find(&self, id: &str) -> Result<(Part, usize), Failure> {
+        let of_part = |part: Part| (0..self.forecasts.len(part)).map(move |index| (part, index));
+        if let Some(place) = Part::ALL
+            .into_iter()
+            .flat_map(of_part)
+            .find(|&(part, index)| self.forecasts.id(part, index) == id)
+        {
+            return Ok(place);
+        }
+        let records = self.recordings.records();
+        if records.iter().any(|record| record.id() == id) {
+            return Err(Failure::usage(format!(
+                "record '{id}' has nothing to predict {} ahead",
+                self.horizon_text()
+            ))
+            .hint("try a shorter --horizon"));
+        }
+        let key = |id: &str| (id.len(), id.to_owned());
+        let place = records.partition_point(|record| key(record.id()) < key(id));
+        let near = records[place.saturating_sub(2)..(place + 2).min(records.len())].iter();
+        let near: Vec<&str> = near.map(gains_data::series::Record::id).collect();
+        Err(Failure::usage(format!("there is no record '{id}'"))
+            .hint(format!("near it are {}; `gains predict --model MODEL` lists records", near.join(", "))))
+    }
+
+    /// A value of a feature of the series, in the units of the data.
+    pub fn raw(&self, column: usize, value: f64) -> f64 {
+        self.forecasts.statistics().to_raw(self.forecasts.series_features()[column], value)
+    }
+
+    /// A time, in the units of the data.
+    pub fn raw_time(&self, time: f64) -> f64 {
+        time * self.forecasts.statistics().span()
+    }
+
+    /// Where the records come from.
+    pub fn kind(&self) -> Kind {
+        self.recordings.kind()
+    }
+
+    fn horizon_text(&self) -> String {
+        match self.kind() {
+            Kind::PhysioNet2012 => format!("{}h", self.horizon),
+            Kind::Csv => self.horizon.to_string(),
+        }
+    }
+
+    /// What is predicted from what, in words that differ whenever the answer might.
+    pub fn describe(&self) -> String {
+        let digest = self.recordings.source_digest();
+        let grid = match self.grid {
+            GridArg::Own => "",
+            GridArg::Authors => ", authors' grid",
+        };
+        format!(
+            "{} {} ({} records {}), {} ahead{grid}",
+            self.kind(),
+            digest.get(..8).unwrap_or(&digest),
+            self.part,
+            self.order,
+            self.horizon_text(),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn horizons_are_found_in_training_records() {
+        let of = |text: &str| horizon_of(&serde_json::from_str(text).unwrap()).map(Horizon::ahead);
+        assert_eq!(of(r#"{"horizon": 6}"#), Some(6.0));
+        assert_eq!(of(r#"{"config": {"data": {"horizon": "12h"}}}"#), Some(12.0));
+        assert_eq!(of(r#"{"source": "seed_100_data_mode_3.pth.tar"}"#), Some(24.0));
+        assert_eq!(of(r#"{"source": "data_mode_9"}"#), None);
+        assert_eq!(of(r#"{"horizon": -1}"#), None);
+        assert_eq!(of("null"), None);
+    }
+
+    #[test]
+    fn lists_split_at_commas_unless_the_whole_is_a_name() {
+        let known = |name: &str| name == "pressure, mean";
+        let given = ["pressure, mean".to_string(), "a,b".into()];
+        assert_eq!(split_names(&given, &known), ["pressure, mean", "a", "b"]);
+    }
+}
