@@ -66,8 +66,10 @@ fn measure<D: Device>(mut device: D, plan: &Plan, batch: usize, runs: usize) {
         let centre = device.upload(shape, &centre).unwrap();
         let radius = boxes.then(|| device.upload(shape, &radius).unwrap());
         let x = Batch { centre, radius };
-        let mut times = [Vec::new(), Vec::new()];
-        for run in 0..=runs {
+        let mut times = [Vec::new(), Vec::new(), Vec::new()];
+        for run in 0..=2 * runs {
+            // The second half leaves the gradients of the weights out.
+            device.freeze(run > runs);
             let start = Instant::now();
             let trial = device.step(ode, Method::Dopri5, form, &x, 0.0, 1.0, true).unwrap();
             // Reading the errors waits for the device.
@@ -76,21 +78,25 @@ fn measure<D: Device>(mut device: D, plan: &Plan, batch: usize, runs: usize) {
             let memory = trial.memory.as_ref().unwrap();
             std::hint::black_box(device.step_back(ode, &x, memory, &trial.end, 1.0).unwrap());
             device.measure(&trial.errors).unwrap();
-            if run > 0 {
-                times[0].push(start.elapsed().as_secs_f64() * 1e3);
+            let elapsed = start.elapsed().as_secs_f64() * 1e3;
+            if run > runs {
+                times[2].push(elapsed);
+            } else if run > 0 {
+                times[0].push(elapsed);
                 times[1].push((middle - start).as_secs_f64() * 1e3);
             }
         }
         for times in &mut times {
             times.sort_by(f64::total_cmp);
         }
-        let [all, forward] = times;
+        let [all, forward, frozen] = times;
         println!(
-            "{name:<12} min {:8.3}  median {:8.3}  max {:8.3}   (forward {:.3})",
+            "{name:<12} min {:8.3}  median {:8.3}  max {:8.3}   (forward {:.3}, without gradients of weights {:.3})",
             all[0],
             all[runs / 2],
             all[runs - 1],
-            forward[runs / 2]
+            forward[runs / 2],
+            frozen[runs / 2]
         );
     }
 }

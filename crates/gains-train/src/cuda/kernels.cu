@@ -63,6 +63,11 @@ template <int W> DEV void store_row(float* p, const float* r) {
         for (int x = 0; x < W; x++) p[x] = r[x];
     }
 }
+// Entries that lie STRIDE apart, as in images with the channels last: lanes of a warp write side by side.
+template <int STRIDE, int N> DEV void store_apart(float* p, const float* r) {
+    #pragma unroll
+    for (int x = 0; x < N; x++) p[x * STRIDE] = r[x];
+}
 // Rows of shared memory are padded, so they can always be read in float4s.
 template <int W> DEV void load_shared_row(const float* p, float* r) {
     #pragma unroll
@@ -87,23 +92,27 @@ template <int C, int H, int W> DEV void stage_planes(const float* from, float* t
     }
 }
 
+DEV float kept_bits(float x, u32 keep) { return __uint_as_float(__float_as_uint(x) & keep); }
+constexpr u32 MAGNITUDE = 0x7fffffffu;
+
 // ---- Convolutions ----------------------------------------------------------------------------------------------
 
 // acc[lane][row][column] = sum over inputs of w * pixel for output channel `oc` and the rows from `row0` on.
-// Lanes lie LANE_FLOATS apart. w: [in][tap][out]. Rows outside the image are skipped at run time (the same for a whole warp), columns at compile time.
+// Lanes lie LANE_FLOATS apart; of every weight the bits in `keep` are used. w: [in][tap][out]. Rows outside the image are skipped at run time (the same for a whole warp), columns at compile time.
 template <class L, int ROWS, int LANES, int LANE_FLOATS>
-DEV void convolve(const float* planes, const float* w, int oc, int row0, float acc[LANES][ROWS * L::OW]) {
+DEV void convolve(const float* planes, const float* w, int oc, int row0, float acc[LANES][ROWS * L::OW], u32 keep = ~0u,
+                  int first = 0, int last = L::CI) {
     using P = Plane<L::IH, L::IW>;
     constexpr int taps = L::KH * L::KW;
     #pragma unroll
     for (int q = 0; q < LANES; q++)
         #pragma unroll
         for (int i = 0; i < ROWS * L::OW; i++) acc[q][i] = 0.0f;
-    #pragma unroll 1
-    for (int ci = 0; ci < L::CI; ci++) {
+    #pragma unroll (LANES == 1 ? 2 : 1)
+    for (int ci = first; ci < last; ci++) {
         float wv[taps];
         #pragma unroll
-        for (int k = 0; k < taps; k++) wv[k] = __ldg(w + (ci * taps + k) * L::CO + oc);
+        for (int k = 0; k < taps; k++) wv[k] = kept_bits(__ldg(w + (ci * taps + k) * L::CO + oc), keep);
         const float* plane = planes + ci * P::size;
         #pragma unroll
         for (int r = 0; r < (ROWS - 1) * L::SH + L::KH; r++) {
@@ -135,7 +144,8 @@ DEV void convolve(const float* planes, const float* w, int oc, int row0, float a
 // The transpose: acc[lane][row][column] for input channel `ci` and the input rows from `row0` on (a multiple of the
 // stride if the stride is more than one). wt: [out][tap][in]; planes hold gradients of the outputs.
 template <class L, int ROWS, int LANES, int LANE_FLOATS>
-DEV void convolve_back(const float* planes, const float* wt, int ci, int row0, float acc[LANES][ROWS * L::IW]) {
+DEV void convolve_back(const float* planes, const float* wt, int ci, int row0, float acc[LANES][ROWS * L::IW], u32 keep = ~0u,
+                       int first_channel = 0, int last_channel = L::CO) {
     using P = Plane<L::OH, L::OW>;
     constexpr int taps = L::KH * L::KW;
     // Output rows that touch input row o are (row0 + o + PH - ky) / SH.
@@ -146,11 +156,11 @@ DEV void convolve_back(const float* planes, const float* wt, int ci, int row0, f
     for (int q = 0; q < LANES; q++)
         #pragma unroll
         for (int i = 0; i < ROWS * L::IW; i++) acc[q][i] = 0.0f;
-    #pragma unroll 1
-    for (int oc = 0; oc < L::CO; oc++) {
+    #pragma unroll (LANES == 1 ? 2 : 1)
+    for (int oc = first_channel; oc < last_channel; oc++) {
         float wv[taps];
         #pragma unroll
-        for (int k = 0; k < taps; k++) wv[k] = __ldg(wt + (oc * taps + k) * L::CI + ci);
+        for (int k = 0; k < taps; k++) wv[k] = kept_bits(__ldg(wt + (oc * taps + k) * L::CI + ci), keep);
         const float* plane = planes + oc * P::size;
         #pragma unroll
         for (int d = first; d <= last; d++) {
@@ -181,6 +191,92 @@ DEV void convolve_back(const float* planes, const float* wt, int ci, int row0, f
             }
         }
     }
+}
+
+// In a solver step a thread owns few entries but all lanes of them. Products are cheapest the other way round: one lane, many
+// rows, so that a weight serves many products. So each thread convolves for one lane and a part of the channels summed over, and
+// the block exchanges the results. (source.rs computes the same sizes.)
+template <int C, int H, int W, int SUMMED, int LANES, int NT> struct Exchange {
+    static __device__ constexpr int most_rows() {
+        int rows = H;
+        while (rows > 1 && rows * W > 32) rows = (rows + 1) / 2;
+        return rows;
+    }
+    static __device__ constexpr int parts() {
+        int split = 1;
+        while (split < 4 && 2 * split <= SUMMED && 2 * split * LANES * C * groups <= NT) split *= 2;
+        return split;
+    }
+    static constexpr int rows = most_rows();
+    static constexpr int groups = (H + rows - 1) / rows;
+    static constexpr int split = parts();
+    static constexpr int stride = (H * W) | 1;  // odd, against bank conflicts
+    static constexpr int lane = C * stride;
+    static constexpr int items = LANES * split * groups * C;
+    static constexpr int slots = split > 1 ? split - 1 : 1;
+    static constexpr int floats = LANES * slots * lane;
+};
+template <class L, int LANES, int NT, bool BACK> struct ExchangeOf {
+    using type = Exchange<L::CO, L::OH, L::OW, L::CI, LANES, NT>;
+};
+template <class L, int LANES, int NT> struct ExchangeOf<L, LANES, NT, true> {
+    using type = Exchange<L::CI, L::IH, L::IW, L::CO, LANES, NT>;
+};
+
+// Puts W x of the first `lanes` lanes (or the transpose) into `exchange`[lane][channel][entry]. All threads of the block must come
+// here; the results are there for all when it returns. Where the sum is split, the first part's thread adds up the others'.
+template <class L, int LANES, int NT, int LANE_FLOATS, bool BACK>
+DEV void convolve_together(const float* planes, const float* w, float* exchange, int lanes) {
+    constexpr int C = BACK ? L::CI : L::CO, H = BACK ? L::IH : L::OH, W = BACK ? L::IW : L::OW, summed = BACK ? L::CO : L::CI;
+    using X = typename ExchangeOf<L, LANES, NT, BACK>::type;
+    constexpr int entries = X::rows * W;
+    static_assert(X::split == 1 || X::items <= NT, "a thread has one part of one sum");
+    for (int item = threadIdx.x; item < (X::split > 1 ? NT : X::items); item += NT) {
+        int c = item % C, row0 = item / C % X::groups * X::rows;
+        int part = item / (C * X::groups) % X::split, q = item / (C * X::groups * X::split);
+        bool busy = q < lanes;
+        float acc[1][entries];
+        if (busy) {
+            u32 keep = (q & 1) ? MAGNITUDE : ~0u;
+            int first = part * summed / X::split, last = (part + 1) * summed / X::split;
+            if constexpr (BACK) convolve_back<L, X::rows, 1, 0>(planes + q * LANE_FLOATS, w, c, row0, acc, keep, first, last);
+            else convolve<L, X::rows, 1, 0>(planes + q * LANE_FLOATS, w, c, row0, acc, keep, first, last);
+        }
+        float* to = exchange + q * X::lane + c * X::stride + row0 * W;
+        if constexpr (X::split > 1) {
+            if (busy && part > 0) {
+                #pragma unroll
+                for (int v = 0; v < entries; v++)
+                    if (H % X::rows == 0 || row0 * W + v < H * W) to[(part - 1) * LANES * X::lane + v] = acc[0][v];
+            }
+            __syncthreads();
+            busy = busy && part == 0;
+            if (busy) {
+                #pragma unroll
+                for (int slot = 0; slot < X::slots; slot++)
+                    #pragma unroll
+                    for (int v = 0; v < entries; v++)
+                        if (H % X::rows == 0 || row0 * W + v < H * W) acc[0][v] += to[slot * LANES * X::lane + v];
+            }
+        }
+        if (busy) {
+            #pragma unroll
+            for (int v = 0; v < entries; v++)
+                if (H % X::rows == 0 || row0 * W + v < H * W) to[v] = acc[0][v];
+        }
+    }
+    __syncthreads();
+}
+// What a thread owns of the exchanged results: the rows from `row0` on of channel `c`.
+template <class L, int LANES, int NT, int ROWS, bool BACK, int ENTRIES>
+DEV void take(const float* exchange, int c, int row0, float out[][ENTRIES]) {
+    constexpr int H = BACK ? L::IH : L::OH, W = BACK ? L::IW : L::OW;
+    using X = typename ExchangeOf<L, LANES, NT, BACK>::type;
+    #pragma unroll
+    for (int q = 0; q < LANES; q++)
+        #pragma unroll
+        for (int v = 0; v < ROWS * W; v++)
+            if (H % ROWS == 0 || row0 * W + v < H * W) out[q][v] = exchange[q * X::lane + c * X::stride + row0 * W + v];
 }
 
 // ---- Elementwise pieces ----------------------------------------------------------------------------------------
@@ -341,65 +437,132 @@ struct Rows {
     int source[26];
 };
 
+// Copies floats to shared memory without waiting for them.
+template <int N> DEV void copy_ahead(float* to, const float* from) {
+#if __CUDA_ARCH__ >= 800
+    u32 address = (u32)__cvta_generic_to_shared(to);
+    if constexpr (N == 4) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from));
+    else asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(address), "l"(from));
+#else
+    for (int i = 0; i < N; i++) to[i] = from[i];
+#endif
+}
+DEV void close_copies() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;");
+#endif
+}
+// Waits for all but the newest group of copies.
+DEV void await_copies() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group 1;");
+#endif
+}
+
+// Shared memory of one row of a gradient of weights: inputs as they are, then gradients [position][channel] (LAST) or
+// [channel][position] with an odd stride, so that lanes read them side by side.
+template <class L, bool LAST> struct GradientRow {
+    static constexpr int nin = L::CI * L::IH * L::IW, nout = L::CO * L::OH * L::OW, positions = L::OH * L::OW;
+    static constexpr int stride = LAST ? 1 : (positions | 1);
+    static constexpr int inputs = (nin + 3) / 4 * 4;
+    static constexpr int outputs = LAST ? (nout + 3) / 4 * 4 : (L::CO * stride + 3) / 4 * 4;
+    static DEV int at(int oc, int position) { return LAST ? position * L::CO + oc : oc * stride + position; }
+    static DEV void copy_inputs(float* to, const float* from) {
+        if constexpr (nin % 4 == 0) {
+            for (int i = 4 * threadIdx.x; i < nin; i += 4 * blockDim.x) copy_ahead<4>(to + i, from + i);
+        } else {
+            for (int i = threadIdx.x; i < nin; i += blockDim.x) copy_ahead<1>(to + i, from + i);
+        }
+    }
+    static DEV void copy_outputs(float* to, const float* from) {
+        if constexpr (LAST && nout % 4 == 0) {
+            for (int i = 4 * threadIdx.x; i < nout; i += 4 * blockDim.x) copy_ahead<4>(to + i, from + i);
+        } else {
+            for (int i = threadIdx.x; i < nout; i += blockDim.x)
+                copy_ahead<1>(to + (LAST ? i : i / positions * stride + i % positions), from + i);
+        }
+    }
+};
+
 // Adds to slab[block][in][tap][out]. A warp has CPW input channels and, with SPLIT > 1, every SPLIT-th output row; blocks
-// along y share out the channels. Lanes are output channels (32 at a time).
-template <class L, int LANES, int CPW, int SPLIT>
+// along y share out the channels. Lanes are output channels (32 at a time). LAST: the gradients have their channels last.
+// While a row is worked on, the next one is on its way to shared memory.
+template <class L, int LANES, int CPW, int SPLIT, bool LAST>
 DEV void weight_gradient(const float* xc, const float* xr, const float* dc, const float* dr, const float* w, float* slabs,
                          const Rows& rows) {
-    constexpr int nin = L::CI * L::IH * L::IW, nout = L::CO * L::OH * L::OW, taps = L::KH * L::KW;
+    using G = GradientRow<L, LAST>;
+    constexpr int taps = L::KH * L::KW, size = LANES * (G::inputs + G::outputs);
+    extern __shared__ float shared[];
     int warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
     int split = warp % SPLIT;
     int group = blockIdx.y * (warps / SPLIT) + warp / SPLIT;
     constexpr int chunks = (L::CO + 31) / 32;
     int ci0 = group / chunks * CPW, oc = group % chunks * 32 + (threadIdx.x & 31);
-    if (ci0 >= L::CI) return;
-    bool active = oc < L::CO;
-    int occ = active ? oc : 0;
+    bool busy = ci0 < L::CI, active = busy && oc < L::CO;
+    int occ = oc < L::CO ? oc : 0;
     float a[CPW][taps], ar[CPW][taps];
     #pragma unroll
     for (int i = 0; i < CPW; i++)
         #pragma unroll
         for (int k = 0; k < taps; k++) { a[i][k] = 0.0f; ar[i][k] = 0.0f; }
     int total = rows.count * rows.batch;
+    auto fetch = [&](int row, float* to) {
+        if (row < total) {
+            int q = row / rows.batch;
+            size_t from = ((size_t)rows.source[q] * rows.batch + (row - q * rows.batch)) * G::nin;
+            G::copy_inputs(to, xc + from);
+            G::copy_outputs(to + LANES * G::inputs, dc + (size_t)row * G::nout);
+            if constexpr (LANES == 2) {
+                G::copy_inputs(to + G::inputs, xr + from);
+                G::copy_outputs(to + 2 * G::inputs + G::outputs, dr + (size_t)row * G::nout);
+            }
+        }
+        close_copies();
+    };
+    float *now = shared, *next = shared + size;
+    fetch(blockIdx.x, now);
     for (int row = blockIdx.x; row < total; row += gridDim.x) {
-        int q = row / rows.batch;
-        size_t xo = ((size_t)rows.source[q] * rows.batch + (row - q * rows.batch)) * nin;
-        size_t go = (size_t)row * nout + (size_t)occ * L::OH * L::OW;
-        #pragma unroll (L::OH <= 5 ? L::OH : 1)
-        for (int oy = split; oy < L::OH; oy += SPLIT) {
-            float gc[L::OW], gr[L::OW];
-            load_row<L::OW>(dc + go + oy * L::OW, gc);
-            if constexpr (LANES == 2) load_row<L::OW>(dr + go + oy * L::OW, gr);
-            #pragma unroll
-            for (int i = 0; i < CPW; i++) {
-                if (ci0 + i >= L::CI) break;
+        fetch(row + gridDim.x, next);
+        await_copies();
+        __syncthreads();
+        const float *x = now, *g = now + LANES * G::inputs;
+        if (busy) {
+            #pragma unroll (L::OH <= 5 ? L::OH : 1)
+            for (int oy = split; oy < L::OH; oy += SPLIT) {
+                float gc[L::OW], gr[L::OW];
                 #pragma unroll
-                for (int ky = 0; ky < L::KH; ky++) {
-                    int iy = oy * L::SH - L::PH + ky;
-                    if (iy < 0 || iy >= L::IH) continue;
-                    size_t at = xo + ((ci0 + i) * L::IH + iy) * L::IW;
-                    float v[L::IW];
-                    load_row<L::IW>(xc + at, v);
+                for (int xx = 0; xx < L::OW; xx++) {
+                    gc[xx] = g[G::at(occ, oy * L::OW + xx)];
+                    if constexpr (LANES == 2) gr[xx] = g[G::outputs + G::at(occ, oy * L::OW + xx)];
+                }
+                #pragma unroll
+                for (int i = 0; i < CPW; i++) {
+                    if (ci0 + i >= L::CI) break;
                     #pragma unroll
-                    for (int kx = 0; kx < L::KW; kx++)
+                    for (int ky = 0; ky < L::KH; ky++) {
+                        int iy = oy * L::SH - L::PH + ky;
+                        if (iy < 0 || iy >= L::IH) continue;
+                        int at = ((ci0 + i) * L::IH + iy) * L::IW;
                         #pragma unroll
-                        for (int x = 0; x < L::OW; x++) {
-                            int ix = x * L::SW - L::PW + kx;
-                            if (ix >= 0 && ix < L::IW) a[i][ky * L::KW + kx] = fmaf(gc[x], v[ix], a[i][ky * L::KW + kx]);
-                        }
-                    if constexpr (LANES == 2) {
-                        load_row<L::IW>(xr + at, v);
-                        #pragma unroll
-                        for (int kx = 0; kx < L::KW; kx++)
+                        for (int q = 0; q < LANES; q++) {
+                            float v[L::IW];
+                            load_row<L::IW>(x + q * G::inputs + at, v);
                             #pragma unroll
-                            for (int x = 0; x < L::OW; x++) {
-                                int ix = x * L::SW - L::PW + kx;
-                                if (ix >= 0 && ix < L::IW) ar[i][ky * L::KW + kx] = fmaf(gr[x], v[ix], ar[i][ky * L::KW + kx]);
-                            }
+                            for (int kx = 0; kx < L::KW; kx++)
+                                #pragma unroll
+                                for (int xx = 0; xx < L::OW; xx++) {
+                                    int ix = xx * L::SW - L::PW + kx;
+                                    if (ix < 0 || ix >= L::IW) continue;
+                                    float& sum = q == 0 ? a[i][ky * L::KW + kx] : ar[i][ky * L::KW + kx];
+                                    sum = fmaf(q == 0 ? gc[xx] : gr[xx], v[ix], sum);
+                                }
+                        }
                     }
                 }
             }
         }
+        __syncthreads();
+        float* other = now; now = next; next = other;
     }
     if (!active) return;
     float* slab = slabs + ((size_t)blockIdx.x * SPLIT + split) * (L::CI * taps * L::CO);
@@ -416,7 +579,7 @@ DEV void weight_gradient(const float* xc, const float* xr, const float* dc, cons
     }
 }
 
-// Adds to slab[block][0][out][position] the sums weighted by `bias`, to slab[block][1] those weighted by `time`.
+// Adds to slab[block][0][entry] the sums weighted by `bias`, to slab[block][1] those weighted by `time`.
 KERNEL position_gradient(const float* dc, float* slabs, Rows rows, int n) {
     int e = blockIdx.y * blockDim.x + threadIdx.x;
     if (e >= n) return;
@@ -438,13 +601,14 @@ KERNEL sum_slabs(const float* slabs, float* out, int count, int size) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= size) return;
     float sum = 0.0f;
+    #pragma unroll 12
     for (int s = 0; s < count; s++) sum += slabs[(size_t)s * size + i];
     out[i] = sum;
 }
 
 // From device order to the order of parameters: weights [out][time?, in][tap] and biases [out].
 struct Shape {
-    int ci, co, ih, iw, oh, ow, kh, kw, sh, sw, ph, pw, time;
+    int ci, co, ih, iw, oh, ow, kh, kw, sh, sw, ph, pw, time, last;
 };
 KERNEL collect_gradient(const float* gw, const float* gp, float* weights, float* biases, Shape s) {
     int taps = s.kh * s.kw, rows = s.ci + s.time, n = s.co * rows * taps, positions = s.oh * s.ow;
@@ -454,19 +618,20 @@ KERNEL collect_gradient(const float* gw, const float* gp, float* weights, float*
         if (c >= s.time) {
             weights[i] = gw[((c - s.time) * taps + k) * s.co + oc];
         } else {
-            const float* timed = gp + s.co * positions + oc * positions;
+            const float* timed = gp + s.co * positions + (s.last ? oc : oc * positions);
+            int step = s.last ? s.co : 1;
             float sum = 0.0f;
             for (int y = 0; y < s.oh; y++)
                 for (int x = 0; x < s.ow; x++) {
                     int iy = y * s.sh - s.ph + k / s.kw, ix = x * s.sw - s.pw + k % s.kw;
-                    if (iy >= 0 && iy < s.ih && ix >= 0 && ix < s.iw) sum += timed[y * s.ow + x];
+                    if (iy >= 0 && iy < s.ih && ix >= 0 && ix < s.iw) sum += timed[(y * s.ow + x) * step];
                 }
             weights[i] = sum;
         }
     } else if (i < n + s.co) {
         int oc = i - n;
         float sum = 0.0f;
-        for (int p = 0; p < positions; p++) sum += gp[oc * positions + p];
+        for (int p = 0; p < positions; p++) sum += gp[s.last ? p * s.co + oc : oc * positions + p];
         biases[oc] = sum;
     }
 }
@@ -514,6 +679,11 @@ template <class... Ls> struct Sizes<Dynamics<Ls...>> {
         ((sum += i++ < upto ? Ls::CO * Ls::OH * Ls::OW : 0), ...);
         return sum;
     }
+    template <int LANES, int NT> static __device__ constexpr int exchange_floats() {  // largest exchange
+        int size = 0;
+        ((size = most(size, most(ExchangeOf<Ls, LANES, NT, false>::type::floats, ExchangeOf<Ls, LANES, NT, true>::type::floats))), ...);
+        return size;
+    }
     static __device__ constexpr int plane_floats() {  // largest image in padded planes
         int size = 0;
         ((size = most(size, most(Ls::CI * Plane<Ls::IH, Ls::IW>::size, Ls::CO * Plane<Ls::OH, Ls::OW>::size))), ...);
@@ -540,7 +710,8 @@ DEV void step_forward(const float* xc, const float* xr, float time, float h, Wei
     extern __shared__ float shared[];
     float* planes = shared;                         // [LANES][lane_floats]
     float* slopes = shared + LANES * lane_floats;   // [stage][lane][entry of the thread][thread]
-    float* scratch = slopes + T::STAGES * LANES * kept * NT;
+    float* exchange = slopes + T::STAGES * LANES * kept * NT;
+    float* scratch = exchange + S::template exchange_floats<LANES, NT>();
     size_t b = blockIdx.x;
     int tid = threadIdx.x;
     const float* from[2] = {xc + b * n, LANES == 2 ? xr + b * n : nullptr};
@@ -606,18 +777,13 @@ DEV void step_forward(const float* xc, const float* xr, float time, float h, Wei
             constexpr int mine = (O::items + NT - 1) / NT;
             constexpr bool last = l == N::count - 1;
             float acc[mine][LANES][O::entries];
-            #pragma unroll
-            for (int s = 0; s < mine; s++) {
-                int item = tid + s * NT;
-                if (item >= O::items) break;
-                convolve<L, ROWS, LANES, lane_floats>(planes, net.w[l], item % L::CO, item / L::CO * ROWS, acc[s]);
-            }
-            __syncthreads();
+            convolve_together<L, LANES, NT, lane_floats, false>(planes, net.w[l], exchange, LANES);
             #pragma unroll
             for (int s = 0; s < mine; s++) {
                 int item = tid + s * NT;
                 if (item >= O::items) break;
                 int oc = item % L::CO, row0 = item / L::CO * ROWS;
+                take<L, LANES, NT, ROWS, false>(exchange, oc, row0, acc[s]);
                 float bb = net.bias[l][oc];
                 u32 m[O::entries];
                 size_t e0 = (oc * L::OH + row0) * L::OW;
@@ -705,7 +871,7 @@ DEV void step_forward(const float* xc, const float* xr, float time, float h, Wei
     if (tid == 0) *reinterpret_cast<float4*>(errors + b * 4) = make_float4(low, high, size, speed);
 }
 
-// Gradients at the start of a step. `grads[layer][lane][stage < last][sample][entry]` receives the gradients in front of
+// Gradients at the start of a step. `grads[layer][lane][stage < last][sample][position][channel]` receives the gradients in front of
 // each activation, for the gradients of weights.
 template <class N, class T, int ROWS, int LANES, int NT>
 DEV void step_backward(const float* gyc, const float* gyr, float h, float error_weight, Weights net, const u8* masks,
@@ -721,6 +887,7 @@ DEV void step_backward(const float* gyc, const float* gyr, float h, float error_
     extern __shared__ float shared[];
     float* planes = shared;
     float* slopes = shared + LANES * lane_floats;
+    float* exchange = slopes + T::STAGES * LANES * kept * NT;
     size_t b = blockIdx.x;
     int tid = threadIdx.x;
     const float* from[2] = {gyc + b * n, LANES == 2 ? gyr + b * n : nullptr};
@@ -761,6 +928,8 @@ DEV void step_backward(const float* gyc, const float* gyr, float h, float error_
             constexpr int nout = L::CO * L::OH * L::OW;
             constexpr int mine = (O::items + NT - 1) / NT;
             float d[mine][LANES][O::entries];
+            if constexpr (l < N::count - 1)
+                convolve_together<typename LayerAt<l + 1, N>::type, LANES, NT, lane_floats, true>(planes, net.wt[l + 1], exchange, LANES);
             #pragma unroll
             for (int s = 0; s < mine; s++) {
                 int item = tid + s * NT;
@@ -772,8 +941,7 @@ DEV void step_backward(const float* gyc, const float* gyr, float h, float error_
                         #pragma unroll
                         for (int v = 0; v < O::entries; v++) d[s][q][v] = slopes[((i * LANES + q) * kept + s * O::entries + v) * NT + tid];
                 } else {
-                    using Next = typename LayerAt<l + 1, N>::type;
-                    convolve_back<Next, ROWS, LANES, lane_floats>(planes, net.wt[l + 1], oc, row0, d[s]);
+                    take<typename LayerAt<l + 1, N>::type, LANES, NT, ROWS, true>(exchange, oc, row0, d[s]);
                 }
                 size_t e0 = (oc * L::OH + row0) * L::OW;
                 const u8* mask = masks + (size_t)T::STAGES * batch * S::outputs(l) + ((size_t)i * batch + b) * nout + e0;
@@ -789,11 +957,10 @@ DEV void step_backward(const float* gyc, const float* gyr, float h, float error_
                     #pragma unroll
                     for (int q = 0; q < LANES; q++)
                         if (grads)
-                            store_row<L::OW>(grads + (size_t)LANES * last_stage * batch * S::outputs(l) + ((size_t)(q * last_stage + i) * batch + b) * nout + e0 + r * L::OW,
-                                             &d[s][q][r * L::OW]);
+                            store_apart<L::CO, L::OW>(grads + (size_t)LANES * last_stage * batch * S::outputs(l) + ((size_t)(q * last_stage + i) * batch + b) * nout + (row0 + r) * L::OW * L::CO + oc,
+                                                      &d[s][q][r * L::OW]);
                 }
             }
-            __syncthreads();
             #pragma unroll
             for (int s = 0; s < mine; s++) {
                 int item = tid + s * NT;
@@ -813,12 +980,13 @@ DEV void step_backward(const float* gyc, const float* gyr, float h, float error_
             __syncthreads();
         });
         // To the stage's input, and from there to the state and the earlier slopes.
+        convolve_together<First, LANES, NT, lane_floats, true>(planes, net.wt[0], exchange, LANES);
         #pragma unroll
         for (int s = 0; s < slots; s++) {
             int item = tid + s * NT;
             if (item >= D::items) break;
             float g[LANES][D::entries];
-            convolve_back<First, ROWS, LANES, lane_floats>(planes, net.wt[0], item % First::CI, item / First::CI * ROWS, g);
+            take<First, LANES, NT, ROWS, true>(exchange, item % First::CI, item / First::CI * ROWS, g);
             #pragma unroll
             for (int q = 0; q < LANES; q++)
                 #pragma unroll
@@ -953,18 +1121,18 @@ template <class... Ls, int ROWS, int NT> struct Kept<Dynamics<Ls...>, ROWS, NT> 
     }
 };
 
-// Shared memory of both ways: planes[4 lanes], slopes[stage][2], differences[stage][2], ends of the state [2], then of every
+// Shared memory of both ways: planes[4 lanes], slopes[stage][2], ends of the state [2], then of every
 // layer before [2] and behind [2] its activation; all but the planes are private to their thread: [entry][thread].
+// The changes of the slopes, differences[stage][2], are too many for it and lie in global memory.
 template <class N, class T, int ROWS, int NT> struct DifferenceMemory {
     using Last = typename LayerAt<N::count - 1, N>::type;
     static constexpr int kept = (Outputs<Last, ROWS>::items + NT - 1) / NT * Outputs<Last, ROWS>::entries;
     static constexpr int planes = 4 * Sizes<N>::plane_floats();
     static constexpr int slopes = planes;
-    static constexpr int differences = slopes + T::STAGES * 2 * kept * NT;
-    static constexpr int state = differences + T::STAGES * 2 * kept * NT;
+    static constexpr int state = slopes + T::STAGES * 2 * kept * NT;
     static constexpr int layers = state + 2 * kept * NT;
-    static constexpr int scratch = layers + 4 * Kept<N, ROWS, NT>::upto(N::count) * NT;
-    static constexpr int floats = scratch + 64;
+    static constexpr int exchange = layers + 4 * Kept<N, ROWS, NT>::upto(N::count) * NT;
+    static constexpr int scratch = exchange + Sizes<N>::template exchange_floats<4, NT>();
 };
 
 // inputs[layer][centre, radius][group][sample][entry] with the groups of ordinary inputs (one per stage) followed by those of
@@ -973,7 +1141,7 @@ template <class N, class T, int ROWS, int NT> struct DifferenceMemory {
 // of the end, bits 2, 3 of the error that are telescoped, bit 4: the error's lower end is the larger one.
 template <class N, class T, int ROWS, int NT>
 DEV void difference_forward(const float* xc, const float* xr, float time, float h, Weights net, float* yc, float* yr,
-                            float* errors, float* inputs, u16* masks, u8* state_masks, u8* end_masks, int batch) {
+                            float* errors, float* inputs, u16* masks, u8* state_masks, u8* end_masks, float* memory, int batch) {
     using First = typename LayerAt<0, N>::type;
     using Last = typename LayerAt<N::count - 1, N>::type;
     using S = Sizes<N>;
@@ -984,8 +1152,8 @@ DEV void difference_forward(const float* xc, const float* xr, float time, float 
     constexpr int lane_floats = S::plane_floats();
     extern __shared__ float shared[];
     float* planes = shared;
-    float *slopes = shared + M::slopes, *differences = shared + M::differences, *state = shared + M::state, *layers = shared + M::layers;
     size_t b = blockIdx.x;
+    float *slopes = shared + M::slopes, *differences = memory + b * (2 * T::STAGES * kept * NT), *state = shared + M::state, *layers = shared + M::layers, *exchange = shared + M::exchange;
     int tid = threadIdx.x;
     const float* from[2] = {xc + b * n, xr + b * n};
     float x[2][kept];
@@ -1006,18 +1174,29 @@ DEV void difference_forward(const float* xc, const float* xr, float time, float 
     for (int i = 0; i < T::STAGES; i++) {
         float in[4][kept];
         u32 bits[kept];
+        float sums[6][kept];  // the input, its change, its change telescoped: centre and radius
         #pragma unroll
         for (int v = 0; v < kept; v++) {
-            float c = x[0][v], r = x[1][v], ac = 0.0f, ar = 0.0f, bc = 0.0f, br = 0.0f;
-            for (int j = 0; j < i; j++) {
-                float kc = slopes[(j * 2 * kept + v) * NT + tid], kr = slopes[((j * 2 + 1) * kept + v) * NT + tid];
-                float a = h * T::A(i, j), d = h * T::DA(i, j), t = h * T::TA(i, j);
-                float mc = kc, mr = kr;
-                if (j > 0) { mc = differences[(j * 2 * kept + v) * NT + tid]; mr = differences[((j * 2 + 1) * kept + v) * NT + tid]; }
-                c = fmaf(a, kc, c); r = fmaf(fabsf(a), kr, r);
-                ac = fmaf(d, kc, ac); ar = fmaf(fabsf(d), kr, ar);
-                bc = fmaf(t, mc, bc); br = fmaf(fabsf(t), mr, br);
+            sums[0][v] = x[0][v]; sums[1][v] = x[1][v];
+            sums[2][v] = 0.0f; sums[3][v] = 0.0f; sums[4][v] = 0.0f; sums[5][v] = 0.0f;
+        }
+        #pragma unroll
+        for (int j = 0; j < T::STAGES - 1; j++) {
+            float a = h * T::A(i, j), d = h * T::DA(i, j), t = h * T::TA(i, j);
+            #pragma unroll
+            for (int v = 0; v < kept; v++) {
+                float kc = 0.0f, kr = 0.0f, mc = 0.0f, mr = 0.0f;
+                if (j < i) { kc = slopes[(j * 2 * kept + v) * NT + tid]; kr = slopes[((j * 2 + 1) * kept + v) * NT + tid]; }
+                if (j == 0) { mc = kc; mr = kr; }
+                else if (j < i) { mc = differences[(j * 2 * kept + v) * NT + tid]; mr = differences[((j * 2 + 1) * kept + v) * NT + tid]; }
+                sums[0][v] = fmaf(a, kc, sums[0][v]); sums[1][v] = fmaf(fabsf(a), kr, sums[1][v]);
+                sums[2][v] = fmaf(d, kc, sums[2][v]); sums[3][v] = fmaf(fabsf(d), kr, sums[3][v]);
+                sums[4][v] = fmaf(t, mc, sums[4][v]); sums[5][v] = fmaf(fabsf(t), mr, sums[5][v]);
             }
+        }
+        #pragma unroll
+        for (int v = 0; v < kept; v++) {
+            float c = sums[0][v], r = sums[1][v], ac = sums[2][v], ar = sums[3][v], bc = sums[4][v], br = sums[5][v];
             bits[v] = 0;
             if (i > 0) {
                 float dl, du, l, u;
@@ -1068,19 +1247,13 @@ DEV void difference_forward(const float* xc, const float* xr, float time, float 
             constexpr bool last = l == N::count - 1;
             float* ends = layers + 4 * Kept<N, ROWS, NT>::upto(l) * NT;
             float acc[mine][4][O::entries];
-            #pragma unroll
-            for (int s = 0; s < mine; s++) {
-                int item = tid + s * NT;
-                if (item >= O::items) break;
-                if (i == 0) convolve<L, ROWS, 2, lane_floats>(planes, net.w[l], item % L::CO, item / L::CO * ROWS, acc[s]);
-                else convolve<L, ROWS, 4, lane_floats>(planes, net.w[l], item % L::CO, item / L::CO * ROWS, acc[s]);
-            }
-            __syncthreads();
+            convolve_together<L, 4, NT, lane_floats, false>(planes, net.w[l], exchange, i == 0 ? 2 : 4);
             #pragma unroll
             for (int s = 0; s < mine; s++) {
                 int item = tid + s * NT;
                 if (item >= O::items) break;
                 int oc = item % L::CO, row0 = item / L::CO * ROWS;
+                take<L, 4, NT, ROWS, false>(exchange, oc, row0, acc[s]);
                 float bb = net.bias[l][oc];
                 u32 m[O::entries];
                 size_t e0 = (oc * L::OH + row0) * L::OW;
@@ -1197,11 +1370,12 @@ DEV void share(u32 bits, Ends g, float& ac, float& ar, float& bc, float& br) {
     bc = g.lower + g.upper - ac; br = g.upper - g.lower - ar;
 }
 
-// grads[layer][centre, radius][group][sample][entry]: ordinary groups of the stages before `last_stage`, then differences of those
+// grads[layer][centre, radius][group][sample][position][channel]: ordinary groups of the stages before `last_stage`, then differences of those
 // but the first.
 template <class N, class T, int ROWS, int NT>
 DEV void difference_backward(const float* gyc, const float* gyr, float h, float error_weight, Weights net, const u16* masks,
-                             const u8* state_masks, const u8* end_masks, float* grads, float* gxc, float* gxr, int batch, int last_stage) {
+                             const u8* state_masks, const u8* end_masks, float* memory, float* grads, float* gxc, float* gxr, int batch,
+                             int last_stage) {
     using First = typename LayerAt<0, N>::type;
     using Last = typename LayerAt<N::count - 1, N>::type;
     using S = Sizes<N>;
@@ -1212,12 +1386,11 @@ DEV void difference_backward(const float* gyc, const float* gyr, float h, float 
     constexpr int lane_floats = S::plane_floats();
     extern __shared__ float shared[];
     float* planes = shared;
-    float *slopes = shared + M::slopes, *differences = shared + M::differences, *state = shared + M::state, *layers = shared + M::layers;
     size_t b = blockIdx.x;
+    float *slopes = shared + M::slopes, *differences = memory + b * (2 * T::STAGES * kept * NT), *state = shared + M::state, *layers = shared + M::layers, *exchange = shared + M::exchange;
     int tid = threadIdx.x, groups = 2 * last_stage - 1;
     float gx[2][kept];
-    for (int i = 0; i < M::scratch - M::state; i += NT)
-        if (M::state + i + tid < M::scratch) shared[M::state + i + tid] = 0.0f;
+    for (int i = M::state + tid; i < M::exchange; i += NT) shared[i] = 0.0f;
     #pragma unroll
     for (int q = 0; q < 2; q++)
         #pragma unroll
@@ -1268,6 +1441,8 @@ DEV void difference_backward(const float* gyc, const float* gyr, float h, float 
             constexpr int own = mine * O::entries;
             float* owed = layers + 4 * Kept<N, ROWS, NT>::upto(l) * NT;
             float d[mine][4][O::entries];
+            if constexpr (l < N::count - 1)
+                convolve_together<typename LayerAt<l + 1, N>::type, 4, NT, lane_floats, true>(planes, net.wt[l + 1], exchange, i == 0 ? 2 : 4);
             #pragma unroll
             for (int s = 0; s < mine; s++) {
                 int item = tid + s * NT;
@@ -1283,9 +1458,7 @@ DEV void difference_backward(const float* gyc, const float* gyr, float h, float 
                         d[s][3][v] = differences[((i * 2 + 1) * kept + w) * NT + tid];
                     }
                 } else {
-                    using Next = typename LayerAt<l + 1, N>::type;
-                    if (i == 0) convolve_back<Next, ROWS, 2, lane_floats>(planes, net.wt[l + 1], oc, row0, d[s]);
-                    else convolve_back<Next, ROWS, 4, lane_floats>(planes, net.wt[l + 1], oc, row0, d[s]);
+                    take<typename LayerAt<l + 1, N>::type, 4, NT, ROWS, true>(exchange, oc, row0, d[s]);
                 }
                 size_t e0 = (oc * L::OH + row0) * L::OW;
                 const u16* mask = masks + (size_t)T::STAGES * batch * S::outputs(l) + ((size_t)i * batch + b) * nout + e0;
@@ -1319,12 +1492,11 @@ DEV void difference_backward(const float* gyc, const float* gyr, float h, float 
                         if (q >= 2 && i == 0) break;
                         int group = q < 2 ? i : last_stage + i - 1;
                         if (grads)
-                            store_row<L::OW>(grads + (size_t)2 * groups * batch * S::outputs(l) + ((size_t)((q & 1) * groups + group) * batch + b) * nout + e0 + r * L::OW,
-                                             &d[s][q][r * L::OW]);
+                            store_apart<L::CO, L::OW>(grads + (size_t)2 * groups * batch * S::outputs(l) + ((size_t)((q & 1) * groups + group) * batch + b) * nout + (row0 + r) * L::OW * L::CO + oc,
+                                                      &d[s][q][r * L::OW]);
                     }
                 }
             }
-            __syncthreads();
             #pragma unroll
             for (int s = 0; s < mine; s++) {
                 int item = tid + s * NT;
@@ -1345,23 +1517,28 @@ DEV void difference_backward(const float* gyc, const float* gyr, float h, float 
             }
             __syncthreads();
         });
+        convolve_together<First, 4, NT, lane_floats, true>(planes, net.wt[0], exchange, i == 0 ? 2 : 4);
         #pragma unroll
         for (int s = 0; s < slots; s++) {
             int item = tid + s * NT;
             if (item >= D::items) break;
             int row0 = item / First::CI * ROWS;
             float g[4][D::entries];
-            if (i == 0) convolve_back<First, ROWS, 2, lane_floats>(planes, net.wt[0], item % First::CI, row0, g);
-            else convolve_back<First, ROWS, 4, lane_floats>(planes, net.wt[0], item % First::CI, row0, g);
+            take<First, 4, NT, ROWS, true>(exchange, item % First::CI, row0, g);
+            // What goes to the slopes by way of the input, of its change and of its change telescoped: centre and radius.
+            float parts[6][D::entries];
             #pragma unroll
             for (int r = 0; r < ROWS; r++) {
-                if (!D::whole && row0 + r >= Last::OH) break;
-                int e0 = (item % Last::CO * Last::OH + row0 + r) * Last::OW;
                 u32 m[Last::OW];
-                load_masks<Last::OW>(state_masks + ((size_t)i * batch + b) * n + e0, m);
+                bool there = D::whole || row0 + r < Last::OH;
+                int e0 = (item % Last::CO * Last::OH + row0 + r) * Last::OW;
+                if (there) load_masks<Last::OW>(state_masks + ((size_t)i * batch + b) * n + e0, m);
                 #pragma unroll
                 for (int xx = 0; xx < Last::OW; xx++) {
                     int v = r * Last::OW + xx, w = s * D::entries + v;
+                    #pragma unroll
+                    for (int part = 0; part < 6; part++) parts[part][v] = 0.0f;
+                    if (!there) continue;
                     Ends in = {0.5f * (g[0][v] - g[1][v]) + state[w * NT + tid], 0.5f * (g[0][v] + g[1][v]) + state[(kept + w) * NT + tid]};
                     if (i == 0) {
                         gx[0][w] += in.lower + in.upper; gx[1][w] += in.upper - in.lower;
@@ -1371,20 +1548,27 @@ DEV void difference_backward(const float* gyc, const float* gyr, float h, float 
                     if (m[xx] & 4) { owed.lower = in.lower; change.lower += in.lower; in.lower = 0.0f; }
                     if (m[xx] & 8) { owed.upper = in.upper; change.upper += in.upper; in.upper = 0.0f; }
                     state[w * NT + tid] = owed.lower; state[(kept + w) * NT + tid] = owed.upper;
-                    float c = in.lower + in.upper, rr = in.upper - in.lower, ac, ar, bc, br;
-                    gx[0][w] += c; gx[1][w] += rr;
-                    share(m[xx], change, ac, ar, bc, br);
-                    for (int j = 0; j < i; j++) {
-                        float a = h * T::A(i, j), da = h * T::DA(i, j), t = h * T::TA(i, j);
-                        float kc = a * c + da * ac, kr = fabsf(a) * rr + fabsf(da) * ar;
-                        if (j == 0) { kc += t * bc; kr += fabsf(t) * br; }
-                        else {
-                            differences[(j * 2 * kept + w) * NT + tid] += t * bc;
-                            differences[((j * 2 + 1) * kept + w) * NT + tid] += fabsf(t) * br;
-                        }
-                        slopes[(j * 2 * kept + w) * NT + tid] += kc;
-                        slopes[((j * 2 + 1) * kept + w) * NT + tid] += kr;
+                    parts[0][v] = in.lower + in.upper; parts[1][v] = in.upper - in.lower;
+                    gx[0][w] += parts[0][v]; gx[1][w] += parts[1][v];
+                    share(m[xx], change, parts[2][v], parts[3][v], parts[4][v], parts[5][v]);
+                }
+            }
+            #pragma unroll
+            for (int j = 0; j < T::STAGES - 1; j++) {
+                if (j >= i) continue;
+                float a = h * T::A(i, j), da = h * T::DA(i, j), t = h * T::TA(i, j);
+                #pragma unroll
+                for (int v = 0; v < D::entries; v++) {
+                    int w = s * D::entries + v;
+                    float kc = a * parts[0][v] + da * parts[2][v], kr = fabsf(a) * parts[1][v] + fabsf(da) * parts[3][v];
+                    float mc = t * parts[4][v], mr = fabsf(t) * parts[5][v];
+                    if (j == 0) { kc += mc; kr += mr; }
+                    else {
+                        differences[(j * 2 * kept + w) * NT + tid] += mc;
+                        differences[((j * 2 + 1) * kept + w) * NT + tid] += mr;
                     }
+                    slopes[(j * 2 * kept + w) * NT + tid] += kc;
+                    slopes[((j * 2 + 1) * kept + w) * NT + tid] += kr;
                 }
             }
         }

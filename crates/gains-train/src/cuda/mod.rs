@@ -35,6 +35,8 @@ struct LayerState {
     weight_slabs: Buffer,
     position_slabs: Buffer,
     slabs: usize,
+    /// Part of an ODE: its gradients come from solver steps.
+    dynamics: bool,
 }
 
 /// The training device.
@@ -64,12 +66,12 @@ pub struct Cuda {
 /// A layer's geometry as kernels take it.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Geometry([i32; 13]);
+struct Geometry([i32; 14]);
 // SAFETY: plain integers, laid out as the kernels' `Shape`.
 unsafe impl DeviceRepr for Geometry {}
 
 impl Geometry {
-    fn new(layer: &LayerPlan) -> Self {
+    fn new(layer: &LayerPlan, dynamics: bool) -> Self {
         let LayerPlan { input: i, output: o, kernel: k, stride: s, padding: p, .. } = layer;
         let all = [
             i.channels,
@@ -85,6 +87,7 @@ impl Geometry {
             p[0],
             p[1],
             usize::from(layer.time),
+            usize::from(dynamics),
         ];
         Self(all.map(|v| v as i32))
     }
@@ -130,7 +133,12 @@ impl Cuda {
         unsafe { context.disable_event_tracking() };
         let stream = context.new_stream().map_err(failed)?;
         let pool = Pool::new(stream.clone());
-        let programs = Programs::new(context.clone())?;
+        let odes = plan
+            .parts
+            .iter()
+            .filter_map(|part| if let Part::Ode(ode) = part { Some(&ode.dynamics) } else { None });
+        let dynamics = odes.flatten().map(|layer| layer.weights.start).collect();
+        let programs = Programs::new(context.clone(), dynamics)?;
         let count = cudarc::driver::sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
         let normal: Vec<f32> = match &plan.normalise {
             Some((mean, std)) => mean.iter().chain(std).map(|v| *v as f32).collect(),
@@ -187,6 +195,7 @@ impl Cuda {
             weight_slabs: self.pool.zeros(slabs * weights)?,
             position_slabs: self.pool.zeros(self.processors * 2 * layer.output.len())?,
             slabs,
+            dynamics: self.programs.is_dynamics(layer),
         })
     }
 
@@ -216,7 +225,7 @@ impl Cuda {
                 state.w.at(),
                 state.wt.at(),
                 state.shift.at(),
-                Geometry::new(layer),
+                Geometry::new(layer, state.dynamics),
             );
         }
         Ok(())
@@ -247,7 +256,7 @@ impl Cuda {
                 totals.after(weights),
                 self.gradients.after(layer.weights.start),
                 self.gradients.after(layer.biases.start),
-                Geometry::new(layer),
+                Geometry::new(layer, state.dynamics),
             );
         }
         Ok(())

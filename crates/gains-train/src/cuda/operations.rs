@@ -6,7 +6,7 @@ use gains_core::description::Method;
 use gains_ode::Tableau;
 
 use super::memory::Buffer;
-use super::source::image_bytes;
+use super::source::{gradient_bytes, image_bytes};
 use super::{Cuda, launch, reorder, shape, spread};
 use crate::device::{
     AdamStep, Batch, Device, DeviceError, Join, LabelData, Ledger, Measure, Moments, StepForm, Tally, Trial,
@@ -141,7 +141,12 @@ impl Cuda {
         launch!(
             self,
             kernels.weights[lanes - 1],
-            shape(self.processors, shares.blocks, shares.warps * 32, 0),
+            shape(
+                self.processors,
+                shares.blocks,
+                shares.warps * 32,
+                gradient_bytes(layer, lanes, state.dynamics)
+            ),
             xc,
             xr,
             dc,
@@ -434,6 +439,7 @@ impl Device for Cuda {
         let (xc, xr, yc, yr) = (x.centre.at(), radius(x), end.centre.at(), radius(&end));
         let (time, step, batch) = (time as f32, step as f32, samples as i32);
         if lanes == 4 {
+            let scratch = self.pool.floats(samples * kernels.shares.memory)?;
             let end_masks = address(|m| &m.end_masks);
             launch!(
                 self,
@@ -451,6 +457,7 @@ impl Device for Cuda {
                 masks,
                 marks,
                 end_masks,
+                scratch.at(),
                 batch
             );
         } else {
@@ -517,6 +524,7 @@ impl Device for Cuda {
         let (masks, marks, ends) = (memory.masks.at(), memory.marks.at(), memory.end_masks.at());
         let (batch, stop) = (samples as i32, last as i32);
         let out = grads.as_ref().map_or(0, Buffer::at);
+        let scratch = self.pool.floats(samples * kernels.shares.memory)?;
         if memory.lanes == 4 {
             launch!(
                 self,
@@ -530,6 +538,7 @@ impl Device for Cuda {
                 masks,
                 marks,
                 ends,
+                scratch.at(),
                 out,
                 xc,
                 xr,

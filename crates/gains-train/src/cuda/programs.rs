@@ -1,6 +1,6 @@
 //! Kernels, compiled by NVRTC when they are first needed and kept.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUfunction_attribute;
@@ -35,6 +35,8 @@ pub(super) struct Programs {
     context: Arc<CudaContext>,
     architecture: &'static str,
     most_shared: usize,
+    /// Their gradients come from solver steps, channels last.
+    dynamics: HashSet<usize>,
     common: Arc<CudaModule>,
     functions: HashMap<&'static str, CudaFunction>,
     layers: HashMap<usize, Arc<LayerKernels>>,
@@ -54,7 +56,8 @@ fn architecture((major, minor): (i32, i32)) -> &'static str {
 }
 
 impl Programs {
-    pub(super) fn new(context: Arc<CudaContext>) -> Result<Self, DeviceError> {
+    /// `dynamics` are the starts of the weights of layers that are part of an ODE.
+    pub(super) fn new(context: Arc<CudaContext>, dynamics: HashSet<usize>) -> Result<Self, DeviceError> {
         let architecture = architecture(context.compute_capability().map_err(failed)?);
         let attribute =
             cudarc::driver::sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
@@ -64,11 +67,17 @@ impl Programs {
             context,
             architecture,
             most_shared,
+            dynamics,
             common,
             functions: HashMap::new(),
             layers: HashMap::new(),
             steps: HashMap::new(),
         })
+    }
+
+    /// Whether a layer is part of an ODE.
+    pub(super) fn is_dynamics(&self, layer: &LayerPlan) -> bool {
+        self.dynamics.contains(&layer.weights.start)
     }
 
     /// A kernel that does not depend on the network.
@@ -95,28 +104,27 @@ impl Programs {
 
     /// The kernels of a layer, known by where its weights begin.
     pub(super) fn layer(&mut self, layer: &LayerPlan) -> Result<Arc<LayerKernels>, DeviceError> {
+        let dynamics = self.is_dynamics(layer);
         let key = layer.weights.start;
         if let Some(found) = self.layers.get(&key) {
             return Ok(found.clone());
         }
         let shares = LayerShares::new(layer);
-        let module = compile(&self.context, self.architecture, &source::layer(layer, shares))?;
-        let pair = |name: &str, shape: Option<gains_core::Shape>| -> Result<[CudaFunction; 2], DeviceError> {
+        let module = compile(&self.context, self.architecture, &source::layer(layer, shares, dynamics))?;
+        let pair = |name: &str, shared: &dyn Fn(usize) -> usize| -> Result<[CudaFunction; 2], DeviceError> {
             let one = |lanes: usize| {
                 let function = module.load_function(&format!("{name}{lanes}")).map_err(failed)?;
-                if let Some(shape) = shape {
-                    self.allow(&function, source::image_bytes(shape, lanes), &layer.name)?;
-                }
+                self.allow(&function, shared(lanes), &layer.name)?;
                 Ok::<_, DeviceError>(function)
             };
             Ok([one(1)?, one(2)?])
         };
         let kernels = Arc::new(LayerKernels {
             shares,
-            forward: pair("forward", Some(layer.input))?,
-            gate: pair("gate", None)?,
-            back: pair("back", Some(layer.output))?,
-            weights: pair("weights", None)?,
+            forward: pair("forward", &|lanes| source::image_bytes(layer.input, lanes))?,
+            gate: pair("gate", &|_| 0)?,
+            back: pair("back", &|lanes| source::image_bytes(layer.output, lanes))?,
+            weights: pair("weights", &|lanes| source::gradient_bytes(layer, lanes, dynamics))?,
         });
         self.layers.insert(key, kernels.clone());
         Ok(kernels)
@@ -247,7 +255,7 @@ mod tests {
         for plan in [network(28, 1, 32, true), network(32, 3, 9, false)] {
             for part in &plan.parts {
                 match part {
-                    Part::Layer(layer) => compile(source::layer(layer, LayerShares::new(layer))),
+                    Part::Layer(layer) => compile(source::layer(layer, LayerShares::new(layer), false)),
                     Part::Ode(ode) => {
                         for (method, lanes) in
                             [(Method::Dopri5, 1), (Method::Dopri5, 2), (Method::Bosh3, 4), (Method::Euler, 4)]

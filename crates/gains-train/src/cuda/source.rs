@@ -78,8 +78,9 @@ impl LayerShares {
     }
 }
 
-/// Forward, gate, way back and gradient of the weights of a single layer, for points (`1`) and boxes (`2`).
-pub(super) fn layer(layer: &LayerPlan, shares: LayerShares) -> String {
+/// Forward, gate, way back and gradient of the weights of a single layer, for points (`1`) and boxes (`2`). `last`: the
+/// gradients come from a solver step and have their channels last.
+pub(super) fn layer(layer: &LayerPlan, shares: LayerShares, last: bool) -> String {
     let mut text = common() + &layer_struct("L", layer);
     let pointers = "const float* xc, const float* xr, const float* dc, const float* dr";
     for lanes in [1, 2] {
@@ -95,7 +96,7 @@ pub(super) fn layer(layer: &LayerPlan, shares: LayerShares) -> String {
              const float* wt, float* gxc, float* gxr) \
              {{ layer_back_inputs<L, {back_rows}, {lanes}>(dc, dr, wt, gxc, gxr); }}\n\
              extern \"C\" __global__ void __launch_bounds__({}) weights{lanes}({pointers}, const float* w, float* slabs, \
-             Rows rows) {{ weight_gradient<L, {lanes}, {}, {}>(xc, xr, dc, dr, w, slabs, rows); }}\n",
+             Rows rows) {{ weight_gradient<L, {lanes}, {}, {}, {last}>(xc, xr, dc, dr, w, slabs, rows); }}\n",
             shares.warps * 32,
             shares.channels,
             shares.split
@@ -113,11 +114,34 @@ pub(super) struct StepShares {
     pub threads: usize,
     /// Bytes of shared memory.
     pub shared: usize,
+    /// Floats of global memory that each block works in.
+    pub memory: usize,
 }
 
 /// Floats of a padded image in shared memory.
 fn plane_floats(channels: usize, height: usize, width: usize) -> usize {
     channels * (height * width.next_multiple_of(4) + 4)
+}
+
+/// Floats exchanged between threads of a block: `Exchange` of the kernels.
+fn exchange_floats(shape: gains_core::Shape, summed: usize, lanes: usize, threads: usize) -> usize {
+    let mut rows = shape.height;
+    while rows > 1 && rows * shape.width > 32 {
+        rows = rows.div_ceil(2);
+    }
+    let groups = shape.height.div_ceil(rows);
+    let mut split = 1;
+    while split < 4 && 2 * split <= summed && 2 * split * lanes * shape.channels * groups <= threads {
+        split *= 2;
+    }
+    lanes * (split - 1).max(1) * shape.channels * (shape.positions() | 1)
+}
+
+/// Bytes of shared memory the gradient of a layer's weights takes: two rows, `GradientRow` of the kernels.
+pub(super) fn gradient_bytes(layer: &LayerPlan, lanes: usize, last: bool) -> usize {
+    let (input, output) = (layer.input, layer.output);
+    let outputs = if last { output.len() } else { output.channels * (output.positions() | 1) };
+    4 * 2 * lanes * (input.len().next_multiple_of(4) + outputs.next_multiple_of(4))
 }
 
 /// Bytes of shared memory an image of a layer takes, for `lanes` lanes.
@@ -127,8 +151,7 @@ pub(super) fn image_bytes(shape: gains_core::Shape, lanes: usize) -> usize {
 
 /// Lanes of numbers that a step carries: 1 for points, 2 for boxes, 4 in difference form.
 pub(super) fn step_shares(ode: &OdePlan, stages: usize, lanes: usize) -> StepShares {
-    let even = ode.dynamics.iter().all(|layer| layer.output.height % 2 == 0);
-    let rows = if lanes < 4 && even { 2 } else { 1 };
+    let rows = 1;
     let items = |layer: &LayerPlan| layer.output.channels * layer.output.height.div_ceil(rows);
     let threads = threads(ode.dynamics.iter().map(items).max().unwrap_or(1), 256);
     let kept = |layer: &LayerPlan| items(layer).div_ceil(threads) * rows * layer.output.width;
@@ -140,13 +163,21 @@ pub(super) fn step_shares(ode: &OdePlan, stages: usize, lanes: usize) -> StepSha
         .map(|s| plane_floats(s.channels, s.height, s.width))
         .max()
         .unwrap_or(0);
+    let exchange = ode
+        .dynamics
+        .iter()
+        .flat_map(|layer| [(layer.output, layer.input.channels), (layer.input, layer.output.channels)])
+        .map(|(shape, summed)| exchange_floats(shape, summed, lanes, threads))
+        .max()
+        .unwrap_or(0);
     let floats = if lanes == 4 {
         let layers: usize = ode.dynamics.iter().map(kept).sum();
-        4 * planes + (4 * stages * state + 2 * state + 4 * layers) * threads + 64
+        4 * planes + exchange + (2 * stages * state + 2 * state + 4 * layers) * threads + 64
     } else {
-        lanes * planes + stages * lanes * state * threads + 64
+        lanes * planes + exchange + stages * lanes * state * threads + 64
     };
-    StepShares { rows, threads, shared: 4 * floats }
+    let memory = if lanes == 4 { 2 * stages * state * threads } else { 0 };
+    StepShares { rows, threads, shared: 4 * floats, memory }
 }
 
 fn numbers(values: impl Iterator<Item = f64>) -> String {
@@ -195,15 +226,15 @@ fn tableau_struct(tableau: &Tableau) -> String {
     text += &vector("TE", tails(&error));
     text += &vector("B", weights);
     text += &vector("E", error);
-    let _ = write!(text, "struct T {{ static constexpr int STAGES = {stages};\n");
+    let _ = writeln!(text, "struct T {{ static constexpr int STAGES = {stages};");
     for name in ["A", "DA", "TA"] {
-        let _ = write!(
+        let _ = writeln!(
             text,
-            "    static DEV float {name}(int i, int j) {{ return T_{name}[i * {stages} + j]; }}\n"
+            "    static DEV float {name}(int i, int j) {{ return T_{name}[i * {stages} + j]; }}"
         );
     }
     for name in ["B", "C", "E", "TB", "TE"] {
-        let _ = write!(text, "    static DEV float {name}(int i) {{ return T_{name}[i]; }}\n");
+        let _ = writeln!(text, "    static DEV float {name}(int i) {{ return T_{name}[i]; }}");
     }
     text + "};\n"
 }
@@ -216,7 +247,7 @@ pub(super) fn step(ode: &OdePlan, tableau: &Tableau, lanes: usize, shares: StepS
         text += &layer_struct(name, layer);
     }
     let StepShares { rows, threads, .. } = shares;
-    let _ = write!(text, "using N = Dynamics<{}>;\n", names.join(", "));
+    let _ = writeln!(text, "using N = Dynamics<{}>;", names.join(", "));
     let bounds = format!("extern \"C\" __global__ void __launch_bounds__({threads})");
     let start = "const float* xc, const float* xr, float time, float h, Weights net, float* yc, float* yr, float* errors, float* inputs";
     let end = "const float* gyc, const float* gyr, float h, float error_weight, Weights net";
@@ -224,10 +255,10 @@ pub(super) fn step(ode: &OdePlan, tableau: &Tableau, lanes: usize, shares: StepS
     if lanes == 4 {
         let _ = write!(
             text,
-            "{bounds} forward({start}, u16* masks, u8* state_masks, u8* end_masks, int batch) {{ \
-             difference_forward<N, T, {rows}, {threads}>(xc, xr, time, h, net, yc, yr, errors, inputs, masks, state_masks, end_masks, batch); }}\n\
-             {bounds} backward({end}, const u16* masks, const u8* state_masks, const u8* end_masks, {out}) {{ \
-             difference_backward<N, T, {rows}, {threads}>(gyc, gyr, h, error_weight, net, masks, state_masks, end_masks, grads, gxc, gxr, batch, last_stage); }}\n"
+            "{bounds} forward({start}, u16* masks, u8* state_masks, u8* end_masks, float* memory, int batch) {{ \
+             difference_forward<N, T, {rows}, {threads}>(xc, xr, time, h, net, yc, yr, errors, inputs, masks, state_masks, end_masks, memory, batch); }}\n\
+             {bounds} backward({end}, const u16* masks, const u8* state_masks, const u8* end_masks, float* memory, {out}) {{ \
+             difference_backward<N, T, {rows}, {threads}>(gyc, gyr, h, error_weight, net, masks, state_masks, end_masks, memory, grads, gxc, gxr, batch, last_stage); }}\n"
         );
     } else {
         let _ = write!(

@@ -16,7 +16,7 @@ use gains_train::config::Method;
 use gains_train::cpu::Cpu;
 use gains_train::cuda::Cuda;
 use gains_train::solve::inference_step;
-use gains_train::{Checkpoint, Config, Device, DeviceError, Plan, Position, StepForm, TrainError, presets};
+use gains_train::{Checkpoint, Config, Device, Plan, Position, StepForm, TrainError, presets};
 
 use self::folder::{Folder, Found};
 use self::material::Material;
@@ -129,21 +129,16 @@ impl std::fmt::Display for Rescue<'_> {
 
 /// What a user can do about an error of the trainer.
 fn explain(error: &TrainError, rescue: Option<Rescue<'_>>) -> Failure {
-    let failure = Failure::new(error.to_string());
-    match (error, rescue) {
-        (TrainError::Device(DeviceError::Missing { hint, .. }), _) => failure.hint(hint.as_str()),
-        (TrainError::Device(DeviceError::OutOfMemory { .. }), _) => {
-            failure.hint("start a new run with a smaller batch (--set batch=N) or on another --device")
+    let hint = match (error, rescue, error.hint()) {
+        (TrainError::Diverged { .. }, Some(rescue), _) => {
+            let rate = rescue.rate / 4.0;
+            format!("{rescue} with a lower rate: `{} --set optimiser.rate={rate}`", rescue.resume)
         }
-        (TrainError::Config(problem), _) => failure.hint(problem.hint.as_str()),
-        (TrainError::Diverged { .. }, Some(rescue)) => failure.hint(format!(
-            "{rescue} with a lower rate: `{} --set optimiser.rate={}`",
-            rescue.resume,
-            rescue.rate / 4.0
-        )),
-        (_, Some(rescue)) => failure.hint(format!("{rescue} with `{}`", rescue.resume)),
-        (_, None) => failure.hint("docs/training.md says what can be trained"),
-    }
+        (_, _, Some(hint)) => hint.into(),
+        (_, Some(rescue), None) => format!("{rescue} with `{}`", rescue.resume),
+        (_, None, None) => "docs/training.md says what can be trained".into(),
+    };
+    Failure::new(error.to_string()).hint(hint)
 }
 
 /// Prints; a reader that has gone away is no reason to panic.

@@ -239,7 +239,7 @@ mod tests {
     fn what_a_run_began_with_stays() {
         let before = example();
         assert!(continues(&before, &set(&before, "optimiser.rate=1e-5").unwrap()).is_ok());
-        for change in ["batch=3", "seed=1", "network.dynamics.time=false", "dataset=mnist", "images=7"] {
+        for change in ["batch=3", "seed=1", "network.dynamics.time=false", "dataset=cifar10", "images=7"] {
             let failure = continues(&before, &set(&before, change).unwrap()).expect_err(change);
             assert!(failure.message.contains("cannot change"));
         }
