@@ -470,3 +470,11 @@ fn normal(count: usize, seed: u64) -> Vec<f64> {
     all.truncate(count);
     all
 }
+
+#[cfg(test)]
+impl<F: Real> ForecastTrainer<F> {
+    /// A network that was the best once.
+    pub(super) fn weights_of(&self, best: &Best) -> Weights<F> {
+        Weights::new(self.weights.network.clone(), &best.parameters)
+    }
+}
