@@ -4,6 +4,7 @@
 mod bad_input;
 mod certify;
 mod commands;
+mod forecast_train;
 mod growth;
 mod prepare;
 mod support;
