@@ -34,14 +34,12 @@ pub fn predict<F: Real>(
         let decoded = members.iter().zip(rows).map(|(member, row)| {
             Ok((*member, decode(weights, solver, first_step, samples[*member].target_time, row)?))
         });
-        decoded.collect::<Result<Vec<_>, Failure>>()
+        decoded.collect::<Result<Vec<(usize, Vec<F>)>, Failure>>()
     };
-    let parts: Vec<Result<Vec<(usize, Vec<F>)>, Failure>> = parts.par_iter().map(run).collect();
+    let outputs: Vec<_> = parts.par_iter().map(run).collect::<Result<_, _>>()?;
     let mut all = vec![Vec::new(); samples.len()];
-    for part in parts {
-        for (member, output) in part? {
-            all[member] = output;
-        }
+    for (member, output) in outputs.into_iter().flatten() {
+        all[member] = output;
     }
     Ok(all)
 }

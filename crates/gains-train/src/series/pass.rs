@@ -116,19 +116,19 @@ impl<'w, F: Real> Batch<'_, 'w, F> {
         gradient: &mut [F],
     ) -> Sums {
         let network = &self.weights.network;
-        let run =
-            |(((mut tape, latent), end), members): (((Tape<'w, F>, &ValueId), &ValueId), &Vec<usize>)| {
-                let output = tape.layers(members.len(), network.output.clone(), *end, None);
-                let rows: Vec<&Sample> = members.iter().map(|member| self.samples[*member]).collect();
-                let (sums, on_output, on_latent) =
-                    loss(&rows, terms, tape.value(output), tape.value(*latent));
-                tape.seed(output, &on_output);
-                tape.seed(*latent, &on_latent);
-                let mut gradients = Gradients::new(network.parameters, tape.is_box());
-                tape.backward(&mut gradients);
-                (sums, gradients)
-            };
-        let parts: Vec<_> = tapes.into_par_iter().zip(latents).zip(ends).zip(&self.dealt).map(run).collect();
+        let run = |mut tape: Tape<'w, F>, latent: ValueId, end: ValueId, members: &[usize]| {
+            let output = tape.layers(members.len(), network.output.clone(), end, None);
+            let rows: Vec<&Sample> = members.iter().map(|member| self.samples[*member]).collect();
+            let (sums, on_output, on_latent) = loss(&rows, terms, tape.value(output), tape.value(latent));
+            tape.seed(output, &on_output);
+            tape.seed(latent, &on_latent);
+            let mut gradients = Gradients::new(network.parameters, tape.is_box());
+            tape.backward(&mut gradients);
+            (sums, gradients)
+        };
+        let parts = tapes.into_par_iter().zip(latents).zip(ends).zip(&self.dealt);
+        let parts: Vec<_> =
+            parts.map(|(((tape, latent), end), members)| run(tape, *latent, *end, members)).collect();
         let mut total = Sums::default();
         for (sums, gradients) in parts {
             total.add(&sums);
