@@ -203,7 +203,7 @@ fn gated_boxes_hold_their_points_and_no_more() {
     for _ in 0..20 {
         let (u, g, y) = (gate(2, 2, true, rng), random(2, 4, true, rng), random(2, 4, true, rng));
         let (shrunk, mixed) = (gates::shrink(&u, &y), gates::mix(&u, &g, &y));
-        let mut reached = vec![(f64::INFINITY, f64::NEG_INFINITY); 8];
+        let mut reached = [(f64::INFINITY, f64::NEG_INFINITY); 8];
         for round in 0..600 {
             let (u, g, y) = (
                 point(&u, round % 2 == 0, rng),
