@@ -75,22 +75,27 @@ impl SeriesEncoder {
     /// `observed` says of each point whether anything is observed there. Boxes and concrete programs read the
     /// same steps, computed once in float64.
     pub fn walk(&self, times: &[f64], observed: impl Fn(usize) -> bool) -> Vec<Stop> {
-        let stops = |&point: &usize| self.points == Points::All || observed(point);
-        let mut visited = (0..times.len()).rev().filter(stops).peekable();
-        let Some(&last) = visited.peek() else { return Vec::new() };
-        let mut previous = times[last] + self.lead;
-        let mut walk = Vec::new();
-        for point in visited {
-            let step = times[point] - previous;
-            let step = if step.abs() >= SAME_TIME { step } else { 0.0 };
-            walk.push(Stop { point, step, observed: observed(point) });
-            // Points at the same time are seen from the same place.
-            if step != 0.0 {
-                previous = times[point];
-            }
-        }
-        walk
+        walk(times, observed, self.lead, self.points)
     }
+}
+
+/// See [`SeriesEncoder::walk`].
+pub fn walk(times: &[f64], observed: impl Fn(usize) -> bool, lead: f64, points: Points) -> Vec<Stop> {
+    let stops = |&point: &usize| points == Points::All || observed(point);
+    let mut visited = (0..times.len()).rev().filter(stops).peekable();
+    let Some(&last) = visited.peek() else { return Vec::new() };
+    let mut previous = times[last] + lead;
+    let mut walk = Vec::new();
+    for point in visited {
+        let step = times[point] - previous;
+        let step = if step.abs() >= SAME_TIME { step } else { 0.0 };
+        walk.push(Stop { point, step, observed: observed(point) });
+        // Points at the same time are seen from the same place.
+        if step != 0.0 {
+            previous = times[point];
+        }
+    }
+    walk
 }
 
 /// A stop on the walk through a series.

@@ -90,51 +90,25 @@ impl Checkpoint {
         };
         let note = serde_json::to_string(&note).map_err(|e| CheckpointError::Damaged(e.to_string()))?;
         // JSON does not promise every bit of a number, so the average is a tensor as well.
-        let data = [
-            ("average_step", vec![state.average_step]),
-            ("first_moment", state.moments.first.clone()),
-            ("parameters", state.parameters.clone()),
-            ("second_moment", state.moments.second.clone()),
-        ]
-        .map(|(name, values)| {
-            (name, values.len(), values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>())
-        });
-        let container = |e: safetensors::SafeTensorError| CheckpointError::Container(e.to_string());
-        let mut views = Vec::new();
-        for (name, length, bytes) in &data {
-            views.push((*name, TensorView::new(Dtype::F64, vec![*length], bytes).map_err(container)?));
-        }
-        safetensors::serialize(views, Some(HashMap::from([(KEY.to_string(), note)]))).map_err(container)
+        pack(
+            KEY,
+            note,
+            &[
+                ("average_step", &[state.average_step]),
+                ("first_moment", &state.moments.first),
+                ("parameters", &state.parameters),
+                ("second_moment", &state.moments.second),
+            ],
+        )
     }
 
     /// Reads a checkpoint.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, CheckpointError> {
-        let container = |e: safetensors::SafeTensorError| CheckpointError::Container(e.to_string());
-        let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(container)?;
-        let text = metadata.metadata().as_ref().and_then(|entries| entries.get(KEY));
-        let text = text.ok_or(CheckpointError::NotACheckpoint)?;
+        let packed = Packed::new(bytes, KEY, VERSION)?;
         let damaged = |e: String| CheckpointError::Damaged(e);
-        let version = serde_json::from_str::<serde_json::Value>(text)
-            .ok()
-            .and_then(|note| note.get("version")?.as_u64());
-        if let Some(found) = version.filter(|found| *found > u64::from(VERSION)) {
-            return Err(CheckpointError::Version { found: found.try_into().unwrap_or(u32::MAX) });
-        }
-        let note: Note = serde_json::from_str(text).map_err(|e| damaged(e.to_string()))?;
+        let note: Note = serde_json::from_str(&packed.note).map_err(|e| damaged(e.to_string()))?;
         let config = Config::from_toml(&note.config).map_err(|e| damaged(e.to_string()))?;
-        let tensors = SafeTensors::deserialize(bytes).map_err(container)?;
-        let numbers = |name: &str| -> Result<Vec<f64>, CheckpointError> {
-            let view = tensors.tensor(name).map_err(|e| damaged(e.to_string()))?;
-            if view.dtype() != Dtype::F64 {
-                return Err(damaged(format!("{name} is not float64")));
-            }
-            let values: Vec<f64> =
-                view.data().as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
-            match values.iter().position(|value| !value.is_finite()) {
-                Some(index) => Err(damaged(format!("{name} holds {} at {index}", values[index]))),
-                None => Ok(values),
-            }
-        };
+        let numbers = |name: &str| packed.numbers(name);
         let parameters = numbers("parameters")?;
         let moments = Moments { first: numbers("first_moment")?, second: numbers("second_moment")? };
         if moments.first.len() != parameters.len() || moments.second.len() != parameters.len() {
@@ -157,6 +131,59 @@ impl Checkpoint {
             last_epoch: note.last_epoch,
         };
         Ok(Self { config, classes: note.classes, state })
+    }
+}
+
+/// Numbers and a note as one safetensors file.
+pub(crate) fn pack(key: &str, note: String, data: &[(&str, &[f64])]) -> Result<Vec<u8>, CheckpointError> {
+    let container = |e: safetensors::SafeTensorError| CheckpointError::Container(e.to_string());
+    let data: Vec<(&str, usize, Vec<u8>)> = data
+        .iter()
+        .map(|(name, values)| (*name, values.len(), values.iter().flat_map(|v| v.to_le_bytes()).collect()))
+        .collect();
+    let mut views = Vec::new();
+    for (name, length, bytes) in &data {
+        views.push((*name, TensorView::new(Dtype::F64, vec![*length], bytes).map_err(container)?));
+    }
+    safetensors::serialize(views, Some(HashMap::from([(key.to_string(), note)]))).map_err(container)
+}
+
+/// What [`pack`] made.
+pub(crate) struct Packed<'a> {
+    /// The note.
+    pub note: String,
+    tensors: SafeTensors<'a>,
+}
+
+impl<'a> Packed<'a> {
+    /// A file with a note of the right kind, written by a program that is not newer.
+    pub fn new(bytes: &'a [u8], key: &str, version: u32) -> Result<Self, CheckpointError> {
+        let container = |e: safetensors::SafeTensorError| CheckpointError::Container(e.to_string());
+        let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(container)?;
+        let text = metadata.metadata().as_ref().and_then(|entries| entries.get(key));
+        let text = text.ok_or(CheckpointError::NotACheckpoint)?;
+        let found = serde_json::from_str::<serde_json::Value>(text)
+            .ok()
+            .and_then(|note| note.get("version")?.as_u64());
+        if let Some(found) = found.filter(|found| *found > u64::from(version)) {
+            return Err(CheckpointError::Version { found: found.try_into().unwrap_or(u32::MAX) });
+        }
+        Ok(Self { note: text.clone(), tensors: SafeTensors::deserialize(bytes).map_err(container)? })
+    }
+
+    /// A list of finite numbers.
+    pub fn numbers(&self, name: &str) -> Result<Vec<f64>, CheckpointError> {
+        let damaged = |e: String| CheckpointError::Damaged(e);
+        let view = self.tensors.tensor(name).map_err(|e| damaged(e.to_string()))?;
+        if view.dtype() != Dtype::F64 {
+            return Err(damaged(format!("{name} is not float64")));
+        }
+        let values: Vec<f64> =
+            view.data().as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
+        match values.iter().position(|value| !value.is_finite()) {
+            Some(index) => Err(damaged(format!("{name} holds {} at {index}", values[index]))),
+            None => Ok(values),
+        }
     }
 }
 

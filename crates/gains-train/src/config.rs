@@ -8,7 +8,7 @@
 //! Keys that are left out take the values of the paper's experiments; a key that is not known is an error. The
 //! settings of the paper are [`crate::presets`].
 
-mod check;
+pub(crate) mod check;
 mod describe;
 mod phase;
 

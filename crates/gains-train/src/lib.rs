@@ -15,6 +15,7 @@ pub mod plan;
 pub mod presets;
 mod random;
 pub mod schedule;
+pub mod series;
 pub mod solve;
 pub mod tape;
 pub mod trainer;

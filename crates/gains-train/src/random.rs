@@ -10,6 +10,8 @@ pub(crate) enum Purpose {
     Explore,
     /// Where an attack starts.
     Attack,
+    /// Latent states around their means.
+    Latent,
 }
 
 /// The seed for a purpose at a position of a run.
@@ -34,7 +36,7 @@ mod tests {
     #[test]
     fn positions_do_not_collide() {
         let mut seen = std::collections::HashSet::new();
-        for purpose in [Purpose::Shuffle, Purpose::Explore, Purpose::Attack] {
+        for purpose in [Purpose::Shuffle, Purpose::Explore, Purpose::Attack, Purpose::Latent] {
             for phase in 0..3 {
                 for epoch in 0..20 {
                     for batch in 0..20 {

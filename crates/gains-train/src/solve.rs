@@ -161,7 +161,7 @@ pub fn initial_step<D: Device>(
 }
 
 /// The usual rule of adaptive solvers.
-fn growth(error: f64, order: u32) -> f64 {
+pub(crate) fn growth(error: f64, order: u32) -> f64 {
     if error == 0.0 {
         return 10.0;
     }

@@ -2,7 +2,7 @@
 
 use gains_ode::Tableau;
 
-use super::{Config, Method, Phase, PhaseSolver, Problem};
+use super::{Config, Method, Optimiser, Phase, PhaseSolver, Problem, SolverConfig};
 use crate::schedule::RateSchedule;
 
 /// Most images of a batch: beyond it no device has the memory.
@@ -34,8 +34,8 @@ impl Config {
             "name one, e.g. mnist, fashion-mnist or cifar10",
         )?;
         self.check_network()?;
-        self.check_solver()?;
-        self.check_optimiser()?;
+        check_solver(&self.solver)?;
+        check_optimiser(&self.optimiser)?;
         ensure(
             self.epochs() > 0,
             "phases",
@@ -122,42 +122,6 @@ impl Config {
         Ok(())
     }
 
-    fn check_solver(&self) -> Result<(), Problem> {
-        let solver = &self.solver;
-        if let Some(message) = solver.spec(solver.minimum_step.max(1e-3)).problem() {
-            return Err(problem("solver", message, "the paper's solver is the default"));
-        }
-        ensure(
-            Tableau::of(solver.method).estimates_error(),
-            "solver.method",
-            "has no error estimate to choose steps by",
-            "use dopri5, bosh3, fehlberg2 or dopri8",
-        )
-    }
-
-    fn check_optimiser(&self) -> Result<(), Problem> {
-        let adam = &self.optimiser;
-        for (key, value, least, most) in [
-            ("optimiser.rate", adam.rate, f64::MIN_POSITIVE, 10.0),
-            ("optimiser.decay", adam.decay, 0.0, 10.0),
-            ("optimiser.beta1", adam.beta1, 0.0, 1.0_f64.next_down()),
-            ("optimiser.beta2", adam.beta2, 0.0, 1.0_f64.next_down()),
-            ("optimiser.epsilon", adam.epsilon, f64::MIN_POSITIVE, 1.0),
-            ("optimiser.clip", adam.clip, f64::MIN_POSITIVE, f64::MAX),
-        ] {
-            within(key.to_string(), value, least, most, "leave it out for the paper's value")?;
-        }
-        match &adam.schedule {
-            RateSchedule::Constant => Ok(()),
-            RateSchedule::MultiStep { factor, .. } => {
-                within("optimiser.schedule.factor".into(), *factor, f64::MIN_POSITIVE, 1.0, "0.1 is usual")
-            }
-            RateSchedule::Cosine { floor } => {
-                within("optimiser.schedule.floor".into(), *floor, 0.0, 1.0, "0 lets the rate end at 0")
-            }
-        }
-    }
-
     fn check_phase(&self, phase: &Phase, key: &dyn Fn(&str) -> String) -> Result<(), Problem> {
         if let Some(eps) = &phase.eps {
             within(key("eps.target"), eps.target, 0.0, 1.0, "pixels lie in [0, 1]")?;
@@ -234,16 +198,53 @@ impl Config {
     }
 }
 
+/// Whether the solver can be trained with.
+pub(crate) fn check_solver(solver: &SolverConfig) -> Result<(), Problem> {
+    if let Some(message) = solver.spec(solver.minimum_step.max(1e-3)).problem() {
+        return Err(problem("solver", message, "the paper's solver is the default"));
+    }
+    ensure(
+        Tableau::of(solver.method).estimates_error(),
+        "solver.method",
+        "has no error estimate to choose steps by",
+        "use dopri5, bosh3, fehlberg2 or dopri8",
+    )
+}
+
+/// Whether the optimiser's numbers make sense.
+pub(crate) fn check_optimiser(adam: &Optimiser) -> Result<(), Problem> {
+    for (key, value, least, most) in [
+        ("optimiser.rate", adam.rate, f64::MIN_POSITIVE, 10.0),
+        ("optimiser.decay", adam.decay, 0.0, 10.0),
+        ("optimiser.beta1", adam.beta1, 0.0, 1.0_f64.next_down()),
+        ("optimiser.beta2", adam.beta2, 0.0, 1.0_f64.next_down()),
+        ("optimiser.epsilon", adam.epsilon, f64::MIN_POSITIVE, 1.0),
+        ("optimiser.clip", adam.clip, f64::MIN_POSITIVE, f64::MAX),
+    ] {
+        within(key.to_string(), value, least, most, "leave it out for the paper's value")?;
+    }
+    match &adam.schedule {
+        RateSchedule::Constant => Ok(()),
+        RateSchedule::MultiStep { factor, .. } => {
+            within("optimiser.schedule.factor".into(), *factor, f64::MIN_POSITIVE, 1.0, "0.1 is usual")
+        }
+        RateSchedule::Cosine { floor } => {
+            within("optimiser.schedule.floor".into(), *floor, 0.0, 1.0, "0 lets the rate end at 0")
+        }
+    }
+}
+
 fn problem(key: &str, message: impl Into<String>, hint: &str) -> Problem {
     Problem { key: key.into(), message: message.into(), hint: hint.into() }
 }
 
-fn ensure(right: bool, key: &str, message: impl Into<String>, hint: &str) -> Result<(), Problem> {
+/// The problem, unless all is right.
+pub(crate) fn ensure(right: bool, key: &str, message: impl Into<String>, hint: &str) -> Result<(), Problem> {
     if right { Ok(()) } else { Err(problem(key, message, hint)) }
 }
 
 /// NaN is within no bounds.
-fn within(key: String, value: f64, least: f64, most: f64, hint: &str) -> Result<(), Problem> {
+pub(crate) fn within(key: String, value: f64, least: f64, most: f64, hint: &str) -> Result<(), Problem> {
     let range = match (least == f64::MIN_POSITIVE, most) {
         (true, f64::MAX) => "positive".to_string(),
         (true, _) => format!("positive and at most {most}"),

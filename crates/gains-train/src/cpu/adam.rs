@@ -4,7 +4,7 @@ use super::real::Real;
 use crate::device::AdamStep;
 
 /// One step; returns the norm of the gradient before clipping. Every entry is computed in float64 and rounded once.
-pub(super) fn update<F: Real>(
+pub(crate) fn update<F: Real>(
     step: &AdamStep,
     parameters: &mut [F],
     gradients: &[F],

@@ -2,7 +2,7 @@
 //! threads in parts, and sums over parts are formed in order, so that neither the number of threads nor their timing
 //! shows in any result.
 
-mod adam;
+pub(crate) mod adam;
 mod difference;
 mod difference_back;
 mod entries;
@@ -13,7 +13,7 @@ mod join;
 mod kernel;
 mod layer;
 mod meet;
-mod real;
+pub(crate) mod real;
 mod solver;
 mod spare;
 mod step;

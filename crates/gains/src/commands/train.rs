@@ -2,6 +2,7 @@
 
 mod curves;
 mod folder;
+mod forecast;
 mod live;
 mod material;
 mod metrics;
@@ -29,6 +30,9 @@ use crate::table::layout;
 pub fn run(args: &TrainArgs, global: &Global) -> Outcome {
     if args.list_presets {
         return list();
+    }
+    if let Some(config) = forecast::asked(args)? {
+        return forecast::run(config, args, global);
     }
     let config = match (&args.preset, &args.config, &args.resume) {
         (Some(name), _, _) => setting::preset(name)?,
@@ -188,6 +192,7 @@ fn list() -> Outcome {
             form.into(),
         ]);
     }
+    rows.extend(forecast::rows()?);
     show(&layout(&["name", "data set", "method", "eps", "epochs", "step form"], &rows))
 }
 

@@ -5,6 +5,7 @@ mod bad_input;
 mod certify;
 mod commands;
 mod forecast;
+mod forecast_train;
 mod growth;
 mod prepare;
 mod support;

@@ -12,23 +12,29 @@ const WIDTH: u32 = 900;
 const PANEL: u32 = 230;
 const TOP: u32 = 40;
 
-const BLUE: RGBColor = RGBColor(30, 95, 175);
-const ORANGE: RGBColor = RGBColor(200, 95, 30);
-const GREEN: RGBColor = RGBColor(40, 130, 70);
-const GREY: RGBColor = RGBColor(110, 110, 110);
+pub const BLUE: RGBColor = RGBColor(30, 95, 175);
+pub const ORANGE: RGBColor = RGBColor(200, 95, 30);
+pub const GREEN: RGBColor = RGBColor(40, 130, 70);
+pub const GREY: RGBColor = RGBColor(110, 110, 110);
 
 /// One curve: a name, a colour and a value for some of the rows.
-struct Curve {
-    name: &'static str,
-    colour: RGBColor,
-    points: Vec<(f64, f64)>,
+pub struct Curve {
+    /// Its name in the legend.
+    pub name: &'static str,
+    /// Its colour.
+    pub colour: RGBColor,
+    /// Epoch and value.
+    pub points: Vec<(f64, f64)>,
 }
 
-struct Panel {
-    title: &'static str,
-    curves: Vec<Curve>,
+/// Curves over one axis.
+pub struct Panel {
+    /// What is shown.
+    pub title: &'static str,
+    /// The curves; those without points are left out.
+    pub curves: Vec<Curve>,
     /// The range that is always shown.
-    least: (f64, f64),
+    pub least: (f64, f64),
 }
 
 fn curve(rows: &[Row], name: &'static str, colour: RGBColor, value: impl Fn(&Row) -> Option<f64>) -> Curve {
@@ -69,22 +75,31 @@ fn panels(rows: &[Row]) -> Vec<Panel> {
     if rows.iter().all(|row| row.eps == 0.0) {
         panels.pop();
     }
-    for panel in &mut panels {
-        panel.curves.retain(|curve| !curve.points.is_empty());
-    }
     panels
 }
 
 /// Draws the picture.
 pub fn draw(title: &str, rows: &[Row]) -> Result<String, Failure> {
-    let panels = panels(rows);
-    let turns = turns(rows);
-    let last = rows.iter().map(|row| row.epoch).max().unwrap_or(1).max(2);
+    let last = rows.iter().map(|row| row.epoch).max().unwrap_or(1);
+    draw_panels(title, panels(rows), &turns(rows), last)
+}
+
+/// Draws panels below each other, with the epochs at which something begins and its name.
+pub fn draw_panels(
+    title: &str,
+    mut panels: Vec<Panel>,
+    turns: &[(f64, String)],
+    last: u32,
+) -> Result<String, Failure> {
+    for panel in &mut panels {
+        panel.curves.retain(|curve| !curve.points.is_empty());
+    }
+    let last = last.max(2);
     svg((WIDTH, TOP + PANEL * panels.len() as u32), |root| {
         root.draw(&Text::new(title.to_string(), (24, 22), label(18)))?;
         let (_, body) = root.split_vertically(TOP);
         for (area, panel) in body.split_evenly((panels.len().max(1), 1)).iter().zip(&panels) {
-            paint(area, panel, &turns, f64::from(last))?;
+            paint(area, panel, turns, f64::from(last))?;
         }
         Ok(())
     })

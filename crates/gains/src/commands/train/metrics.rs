@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -52,7 +53,7 @@ pub struct Row {
 }
 
 /// The rows as a file.
-pub fn to_csv(rows: &[Row]) -> Result<Vec<u8>, Failure> {
+pub fn to_csv<R: Serialize>(rows: &[R]) -> Result<Vec<u8>, Failure> {
     let fail = |e: csv::Error| Failure::new(format!("cannot write metrics: {e}"));
     let mut writer = csv::Writer::from_writer(Vec::new());
     for row in rows {
@@ -61,10 +62,10 @@ pub fn to_csv(rows: &[Row]) -> Result<Vec<u8>, Failure> {
     writer.into_inner().map_err(|e| fail(e.into_error().into()))
 }
 
-/// The rows of the first epochs; whatever was written after the checkpoint will be written again.
-pub fn read(path: &Path, epochs: u32) -> Vec<Row> {
+/// The rows to keep, those of the first epochs; whatever was written after the checkpoint will be written again.
+pub fn read<R: DeserializeOwned>(path: &Path, keep: impl Fn(&R) -> bool) -> Vec<R> {
     let Ok(reader) = csv::Reader::from_path(path) else { return Vec::new() };
-    reader.into_deserialize().map_while(Result::ok).filter(|row: &Row| row.epoch <= epochs).collect()
+    reader.into_deserialize().map_while(Result::ok).filter(keep).collect()
 }
 
 #[cfg(test)]
@@ -80,6 +81,7 @@ mod tests {
         let path = folder.path().join("m.csv");
         let bytes = to_csv(&rows).unwrap();
         std::fs::write(&path, &bytes).unwrap();
+        let read = |path: &Path, epochs| read(path, |row: &Row| row.epoch <= epochs);
         assert_eq!(read(&path, 9), rows);
         assert_eq!(read(&path, 2), rows[..2]);
         assert!(

@@ -50,7 +50,8 @@ impl<D: Device> Session<D> {
         if let Some(checkpoint) = checkpoint {
             self.saved = Some(checkpoint.state.at);
             self.trainer.restore(&checkpoint).map_err(|e| self.wrong(&e))?;
-            self.rows = read(&self.folder.metrics(), self.epochs_done());
+            let done = self.epochs_done();
+            self.rows = read(&self.folder.metrics(), |row: &Row| row.epoch <= done);
         }
         self.folder.write(&self.folder.config(), config.to_toml().as_bytes())?;
         let mut live = Live::new(&config, self.trainer.batches(), global.quiet);

@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use gains_train::config::Problem;
-use gains_train::{Checkpoint, Config, ConfigError, presets};
-use serde::Deserialize;
+use gains_train::{Checkpoint, Config, ConfigError, presets, series};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::cli::TrainArgs;
 use crate::failure::Failure;
@@ -18,7 +19,9 @@ const LARGEST: u64 = 1 << 20;
 pub fn preset(name: &str) -> Result<Config, Failure> {
     let Some(preset) = presets::find(name) else {
         let mut hint = String::from("`gains train --list-presets` shows them");
-        let near = presets::PRESETS.iter().map(|p| p.name).filter(|known| known.contains(name));
+        let known = presets::PRESETS.iter().map(|preset| preset.name);
+        let known = known.chain(series::presets::PRESETS.iter().map(|preset| preset.name));
+        let near = known.filter(|known| known.contains(name));
         for (index, known) in near.take(3).enumerate() {
             let _ = write!(hint, "{} {known}", if index == 0 { "; did you mean" } else { " or" });
         }
@@ -29,13 +32,17 @@ pub fn preset(name: &str) -> Result<Config, Failure> {
 
 /// The configuration in a file.
 pub fn read(path: &Path) -> Result<Config, Failure> {
+    Config::from_toml(&text(path)?).map_err(|error| refuse(&format!("'{}'", path.display()), &error))
+}
+
+/// The text of a configuration file.
+pub fn text(path: &Path) -> Result<String, Failure> {
     let size = std::fs::metadata(path).map_err(|e| Failure::reading(path, &e))?.len();
     if size > LARGEST {
         return Err(Failure::new(format!("'{}' is {size} bytes, at most {LARGEST}", path.display()))
             .hint("is this really a configuration file?"));
     }
-    let text = std::fs::read_to_string(path).map_err(|e| Failure::reading(path, &e))?;
-    Config::from_toml(&text).map_err(|error| refuse(&format!("'{}'", path.display()), &error))
+    std::fs::read_to_string(path).map_err(|e| Failure::reading(path, &e))
 }
 
 /// The configuration with the changes of the command line.
@@ -54,7 +61,7 @@ pub fn change(config: Config, args: &TrainArgs) -> Result<Config, Failure> {
 }
 
 /// Applies `key.path=value`.
-fn set(config: &Config, change: &str) -> Result<Config, Failure> {
+pub fn set<C: Serialize + DeserializeOwned>(config: &C, change: &str) -> Result<C, Failure> {
     let fail = |message: String| {
         Failure::usage(format!("--set {change}: {message}"))
             .hint("`--print-config` shows all keys, docs/training.md explains them")
@@ -81,7 +88,7 @@ fn set(config: &Config, change: &str) -> Result<Config, Failure> {
         };
     }
     *place = value(text);
-    Config::deserialize(root).map_err(|e| fail(e.message().to_string()))
+    C::deserialize(root).map_err(|e: toml::de::Error| fail(e.message().to_string()))
 }
 
 /// `phases[1].eps.target` and `phases.1.eps.target` alike.
@@ -97,7 +104,7 @@ fn value(text: &str) -> toml::Value {
 }
 
 /// An error in a configuration, in one line.
-fn refuse(place: &str, error: &ConfigError) -> Failure {
+pub fn refuse(place: &str, error: &ConfigError) -> Failure {
     match error {
         ConfigError::Value(problem) => unfit(place, problem),
         ConfigError::Syntax(message) => Failure::new(format!("{place}: {}", in_one_line(message)))
@@ -105,7 +112,8 @@ fn refuse(place: &str, error: &ConfigError) -> Failure {
     }
 }
 
-fn unfit(place: &str, problem: &Problem) -> Failure {
+/// A value that makes no sense, with its remedy.
+pub fn unfit(place: &str, problem: &Problem) -> Failure {
     let failure = Failure::new(format!("{place}: {problem}"));
     if problem.hint.is_empty() { failure } else { failure.hint(problem.hint.as_str()) }
 }

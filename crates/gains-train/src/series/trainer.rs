@@ -1,0 +1,480 @@
+//! A run: epochs of batches, the best epoch's network kept.
+//!
+//! [`ForecastTrainer::advance`] trains on one batch. Between two batches the run is consistent: it can be saved, taken
+//! up again or ended. All that is random depends on the seed and the position alone, and sums are formed in an order
+//! that does not depend on threads, so a run that was interrupted ends with the same bits.
+
+use gains_core::Description;
+use gains_core::model_file::Tensors;
+
+use super::checkpoint::{Best, ForecastCheckpoint, ForecastState};
+use super::config::{ForecastConfig, ForecastMethod};
+use super::evaluate::{mean_absolute_error, predict};
+use super::loss::Terms;
+use super::metrics::{ForecastBatch, ForecastEpoch, ForecastSums};
+use super::network::{Network, Weights};
+use super::pass::{Job, run};
+use super::sample::{Region, Sample};
+use crate::config::Problem;
+use crate::cpu::Real;
+use crate::cpu::adam;
+use crate::device::{AdamStep, DeviceError, Moments};
+use crate::metrics::Position;
+use crate::random::{Purpose, seed_at};
+use crate::solve::{Failure, average, inference_step};
+use crate::trainer::TrainError;
+
+/// Names of what a series has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// Of each observation.
+    pub features: Vec<String>,
+    /// Of the series as a whole.
+    pub statics: Vec<String>,
+}
+
+/// One batch further.
+#[derive(Clone, Copy, Debug)]
+pub struct ForecastAdvance {
+    /// The batch.
+    pub batch: ForecastBatch,
+    /// The epoch, if the batch was its last.
+    pub epoch: Option<ForecastEpoch>,
+}
+
+/// A run on the CPU, in `F`: float32 to train, float64 to check.
+pub struct ForecastTrainer<F: Real> {
+    config: ForecastConfig,
+    names: Names,
+    weights: Weights<F>,
+    moments: (Vec<F>, Vec<F>),
+    training: Vec<Sample>,
+    validation: Vec<Sample>,
+    at: Position,
+    stopped: bool,
+    updates: u64,
+    average_step: f64,
+    sums: ForecastSums,
+    last_epoch: Option<ForecastEpoch>,
+    best: Option<Best>,
+    order: Option<(u32, Vec<u32>)>,
+    diverged: Option<(Position, String)>,
+    pool: Option<rayon::ThreadPool>,
+}
+
+fn narrow<F: Real>(values: &[f64]) -> Vec<F> {
+    values.iter().map(|value| F::of(*value)).collect()
+}
+
+fn widen<F: Real>(values: &[F]) -> Vec<f64> {
+    values.iter().map(|value| value.wide()).collect()
+}
+
+impl<F: Real> ForecastTrainer<F> {
+    /// The network of a configuration, for which samples are made.
+    pub fn network(config: &ForecastConfig, names: &Names) -> Result<Network, TrainError> {
+        if let Some(problem) = config.problem() {
+            return Err(problem.into());
+        }
+        if names.statics.is_empty() || names.features.is_empty() {
+            return Err(TrainError::Data("a forecasting network needs features and statics".into()));
+        }
+        let step = inference_step(&config.solver, 0.0);
+        Ok(Network::new(&config.description(&names.features, &names.statics, step))?)
+    }
+
+    /// A run from the beginning, on `threads` threads of its own or on rayon's. Samples must have been made for
+    /// [`Self::network`].
+    pub fn new(
+        config: ForecastConfig,
+        names: Names,
+        mut training: Vec<Sample>,
+        validation: Vec<Sample>,
+        threads: Option<usize>,
+    ) -> Result<Self, TrainError> {
+        let network = Self::network(&config, &names)?;
+        training.truncate(config.records.unwrap_or(usize::MAX));
+        if training.is_empty() {
+            return Err(TrainError::Data("there are no training series".into()));
+        }
+        for sample in training.iter().chain(&validation) {
+            if sample.statics.len() != network.statics() || sample.target.len() != network.features() {
+                return Err(TrainError::Data("a series was made for another network".into()));
+            }
+        }
+        let pool = threads
+            .map(|threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build())
+            .transpose()
+            .map_err(|error| DeviceError::Failed(format!("cannot start threads: {error}")))?;
+        let parameters = network.initial_parameters(config.seed);
+        let zeros = vec![F::ZERO; network.parameters];
+        Ok(Self {
+            config,
+            names,
+            weights: Weights::new(network, &parameters),
+            moments: (zeros.clone(), zeros),
+            training,
+            validation,
+            at: Position::default(),
+            stopped: false,
+            updates: 0,
+            average_step: 0.0,
+            sums: ForecastSums::default(),
+            last_epoch: None,
+            best: None,
+            order: None,
+            diverged: None,
+            pool,
+        })
+    }
+
+    /// Goes to where a checkpoint of the same configuration was saved.
+    pub fn restore(&mut self, checkpoint: &ForecastCheckpoint) -> Result<(), TrainError> {
+        let state = &checkpoint.state;
+        let count = self.weights.network.parameters;
+        if state.parameters.len() != count {
+            let found = state.parameters.len();
+            let message = format!("the checkpoint has {found} parameters, the network has {count}");
+            return Err(TrainError::Data(message));
+        }
+        if checkpoint.config != self.config {
+            return Err(TrainError::Data("the checkpoint belongs to another configuration".into()));
+        }
+        if state.at.batch > 0 && state.at.batch >= self.batches() {
+            let message =
+                format!("the checkpoint stands at {}, and an epoch has {} batches", state.at, self.batches());
+            return Err(TrainError::Data(message));
+        }
+        self.weights.parameters = narrow(&state.parameters);
+        self.weights.refresh();
+        self.moments = (narrow(&state.moments.first), narrow(&state.moments.second));
+        self.at = state.at;
+        self.stopped = state.stopped;
+        self.updates = state.updates;
+        self.average_step = state.average_step;
+        self.sums = state.sums;
+        self.last_epoch = state.last_epoch;
+        self.best.clone_from(&state.best);
+        self.diverged = None;
+        Ok(())
+    }
+
+    /// The run as it is now. Fails if it diverged, so that nothing good is overwritten.
+    pub fn checkpoint(&mut self) -> Result<ForecastCheckpoint, TrainError> {
+        let state = ForecastState {
+            at: self.at,
+            stopped: self.stopped,
+            updates: self.updates,
+            average_step: self.average_step,
+            parameters: self.parameters()?,
+            moments: Moments { first: widen(&self.moments.0), second: widen(&self.moments.1) },
+            sums: self.sums,
+            last_epoch: self.last_epoch,
+            best: self.best.clone(),
+        };
+        if state.moments.first.iter().chain(&state.moments.second).any(|value| !value.is_finite()) {
+            return Err(self.diverge(self.at, "the optimiser's moments are not finite".into()));
+        }
+        Ok(ForecastCheckpoint { config: self.config.clone(), state })
+    }
+
+    /// The parameters as they are now, all finite.
+    pub fn parameters(&mut self) -> Result<Vec<f64>, TrainError> {
+        self.still_sound()?;
+        let parameters = widen(&self.weights.parameters);
+        match parameters.iter().position(|value| !value.is_finite()) {
+            Some(index) => Err(self.diverge(self.at, format!("parameter {index} is {}", parameters[index]))),
+            None => Ok(parameters),
+        }
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &ForecastConfig {
+        &self.config
+    }
+
+    /// The batch that comes next.
+    pub fn position(&self) -> Position {
+        self.at
+    }
+
+    /// The best network so far.
+    pub fn best(&self) -> Option<&Best> {
+        self.best.as_ref()
+    }
+
+    /// Batches in an epoch.
+    pub fn batches(&self) -> u32 {
+        u32::try_from(self.training.len().div_ceil(self.config.batch)).unwrap_or(u32::MAX)
+    }
+
+    /// Whether all epochs are done, or no better network has been found for too long.
+    pub fn is_finished(&self) -> bool {
+        self.stopped || self.at.epoch >= self.config.epochs
+    }
+
+    /// Trains on the next batch; `None` if all is done.
+    pub fn advance(&mut self) -> Result<Option<ForecastAdvance>, TrainError> {
+        self.still_sound()?;
+        if self.is_finished() {
+            return Ok(None);
+        }
+        let at = self.at;
+        let batch = self.train(at).map_err(|failure| self.failed(at, failure))?;
+        self.sums.add(&batch);
+        self.at.batch += 1;
+        let epoch = if self.at.batch == self.batches() { Some(self.end_epoch(&batch)?) } else { None };
+        Ok(Some(ForecastAdvance { batch, epoch }))
+    }
+
+    /// The network that is kept: the best one, or the present one if none was chosen yet. Its description has the
+    /// running average as first step and a record of the training.
+    pub fn finish(&mut self) -> Result<(Description, Tensors), TrainError> {
+        let (parameters, average_step) = match &self.best {
+            Some(best) => (best.parameters.clone(), best.average_step),
+            None => (self.parameters()?, self.average_step),
+        };
+        let step = inference_step(&self.config.solver, average_step);
+        let mut description = self.config.description(&self.names.features, &self.names.statics, step);
+        description.training = serde_json::json!({
+            "program": concat!("gains ", env!("CARGO_PKG_VERSION")),
+            "device": "cpu",
+            "method": self.config.method,
+            "seed": self.config.seed,
+            "updates": self.updates,
+            "finished": self.is_finished(),
+            "best_epoch": self.best.as_ref().map(|best| best.epoch),
+            "validation_error": self.best.as_ref().map(|best| best.validation),
+            "last_epoch": self.last_epoch,
+            "config": self.config.to_toml(),
+        });
+        Ok((description, self.weights.network.scatter(&parameters)))
+    }
+
+    /// The mean absolute error on the validation series, each by itself.
+    pub fn validate(&self) -> Result<f64, Failure> {
+        let samples: Vec<&Sample> = self.validation.iter().collect();
+        let step = inference_step(&self.config.solver, self.average_step);
+        let outputs = self.install(|| predict(&self.weights, &self.config.solver, step, &samples))?;
+        Ok(mean_absolute_error(&samples, &outputs))
+    }
+
+    /// Runs something on this run's threads.
+    fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        match &self.pool {
+            Some(pool) => pool.install(work),
+            None => work(),
+        }
+    }
+
+    /// What is done with a batch of so many samples, and what its report begins with.
+    fn job(&self, at: Position, samples: usize) -> (Job<'_>, ForecastBatch) {
+        let config = &self.config;
+        let schedule = config.eps.filter(|_| config.method == ForecastMethod::Provable);
+        let eps = schedule.map_or(0.0, |schedule| schedule.at(at.epoch));
+        let seed = |purpose| seed_at(config.seed, purpose, 0, at.epoch, at.batch);
+        let report = ForecastBatch {
+            at,
+            batches: self.batches(),
+            samples,
+            eps,
+            ratio: config.ratio(at.epoch),
+            q: config.q.at(at.epoch),
+            divergence_weight: config.loss.divergence(at.epoch),
+            rate: config.optimiser.rate * config.optimiser.schedule.at(at.epoch, config.epochs),
+            ..ForecastBatch::default()
+        };
+        let among =
+            |names: &[String], list: &[String]| names.iter().map(|name| list.contains(name)).collect();
+        let region = (eps > 0.0).then(|| Region {
+            eps,
+            ratio: report.ratio,
+            bounded: among(&self.names.features, &config.perturbation.bounded),
+            statics: among(&self.names.statics, &config.perturbation.statics),
+        });
+        let part = schedule.map_or(0.0, |schedule| eps / schedule.target);
+        let terms = Terms {
+            samples: 0.0,
+            entries: 0.0,
+            elbo: config.loss.elbo,
+            divergence: report.divergence_weight,
+            error: config.loss.error,
+            whole: 1.0,
+            width: config.loss.width,
+        };
+        let job = Job {
+            solver: &config.solver,
+            region,
+            terms,
+            robust: config.loss.robust * part,
+            q: report.q,
+            first_step: None,
+            noise: normal(samples * self.weights.network.latent_width(), seed(Purpose::Latent)),
+            explore: seed(Purpose::Explore),
+        };
+        (job, report)
+    }
+
+    fn train(&mut self, at: Position) -> Result<ForecastBatch, Failure> {
+        let indices = self.indices();
+        let samples: Vec<&Sample> = indices.iter().map(|index| &self.training[*index as usize]).collect();
+        let (job, mut report) = self.job(at, samples.len());
+        let outcome = self.install(|| run(&self.weights, &samples, &job))?;
+        let (count, entries) = (samples.len() as f64, outcome.entries as f64);
+        report.entries = outcome.entries;
+        report.loss = outcome.total;
+        (report.clean, report.robust) = (outcome.clean, outcome.robust);
+        report.likelihood = outcome.points.likelihood / count;
+        report.divergence = outcome.points.divergence / count;
+        report.error = outcome.points.absolute / entries;
+        report.robust_error = outcome.boxes.absolute / entries;
+        report.width = outcome.boxes.width / entries;
+        report.concrete_steps = outcome.visits.len();
+        (report.abstract_steps, report.splits) = (outcome.abstract_steps, outcome.splits);
+        report.initial_step = outcome.initial_step;
+        // A step of scaled time is as long as the samples' times are on average.
+        let scale = samples.iter().map(|sample| sample.target_time).sum::<f64>() / count;
+        report.average_step = average(self.average_step, outcome.initial_step * scale).min(1.0);
+        if !outcome.total.is_finite() {
+            return Err(Failure::Diverged(format!("the loss is {}", outcome.total)));
+        }
+        let adam = &self.config.optimiser;
+        let step = AdamStep {
+            rate: report.rate,
+            decay: adam.decay,
+            beta1: adam.beta1,
+            beta2: adam.beta2,
+            epsilon: adam.epsilon,
+            clip: adam.clip,
+            count: self.updates + 1,
+        };
+        let moments = (&mut self.moments.0[..], &mut self.moments.1[..]);
+        report.gradient_norm = adam::update(&step, &mut self.weights.parameters, &outcome.gradient, moments);
+        if !report.gradient_norm.is_finite() {
+            return Err(Failure::Diverged(format!("the norm of the gradient is {}", report.gradient_norm)));
+        }
+        self.weights.refresh();
+        self.updates += 1;
+        self.average_step = report.average_step;
+        Ok(report)
+    }
+
+    fn end_epoch(&mut self, last: &ForecastBatch) -> Result<ForecastEpoch, TrainError> {
+        let epoch = self.at.epoch;
+        let final_epoch = epoch + 1 == self.config.epochs;
+        let mut report = ForecastEpoch {
+            epoch,
+            mean: self.sums.means(),
+            eps: last.eps,
+            ratio: last.ratio,
+            q: last.q,
+            average_step: last.average_step,
+            rate: last.rate,
+            ..ForecastEpoch::default()
+        };
+        if !self.validation.is_empty() {
+            let validation = self.validate().map_err(|failure| self.failed(last.at, failure))?;
+            if !validation.is_finite() {
+                return Err(self.diverge(last.at, format!("the validation error is {validation}")));
+            }
+            report.validation = Some(validation);
+            let selection = self.config.selection;
+            let better = self.best.as_ref().is_none_or(|best| validation < best.validation);
+            if epoch >= selection.from && better {
+                report.best = true;
+                let parameters = self.parameters()?;
+                self.best = Some(Best { epoch, validation, average_step: self.average_step, parameters });
+            }
+            self.stopped = match (&self.best, selection.patience) {
+                (Some(best), Some(patience)) => epoch - best.epoch > patience,
+                _ => false,
+            };
+        }
+        let every = self.config.checkpoint_every;
+        report.checkpoint_due =
+            every > 0 && (final_epoch || self.stopped || (epoch + 1).is_multiple_of(every));
+        self.sums = ForecastSums::default();
+        self.last_epoch = Some(report);
+        self.at = Position { phase: 0, epoch: epoch + 1, batch: 0 };
+        Ok(report)
+    }
+
+    /// The samples of the batch that comes next.
+    fn indices(&mut self) -> Vec<u32> {
+        let epoch = self.at.epoch;
+        if self.order.as_ref().is_none_or(|(made_for, _)| *made_for != epoch) {
+            let mut order: Vec<u32> = (0..self.training.len() as u32).collect();
+            let seed = seed_at(self.config.seed, Purpose::Shuffle, 0, epoch, 0);
+            fastrand::Rng::with_seed(seed).shuffle(&mut order);
+            self.order = Some((epoch, order));
+        }
+        let first = self.at.batch as usize * self.config.batch;
+        match &self.order {
+            Some((_, order)) => order.iter().skip(first).take(self.config.batch).copied().collect(),
+            None => Vec::new(),
+        }
+    }
+
+    fn still_sound(&self) -> Result<(), TrainError> {
+        match &self.diverged {
+            Some((at, what)) => Err(TrainError::Diverged { at: *at, what: what.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    fn diverge(&mut self, at: Position, what: String) -> TrainError {
+        self.diverged = Some((at, what.clone()));
+        TrainError::Diverged { at, what }
+    }
+
+    fn failed(&mut self, at: Position, failure: Failure) -> TrainError {
+        match failure {
+            Failure::Device(error) => error.into(),
+            Failure::Diverged(what) => self.diverge(at, what),
+        }
+    }
+}
+
+/// Refuses changes that a run cannot take over half way.
+pub fn continues(before: &ForecastConfig, after: &ForecastConfig) -> Result<(), Problem> {
+    let fixed = [
+        ("dataset", before.dataset != after.dataset),
+        ("horizon", before.horizon != after.horizon),
+        ("seed", before.seed != after.seed),
+        ("batch", before.batch != after.batch),
+        ("records", before.records != after.records),
+        ("method", before.method != after.method),
+        ("network", before.network != after.network),
+        ("solver", before.solver != after.solver),
+    ];
+    match fixed.iter().find(|(_, changed)| *changed) {
+        None => Ok(()),
+        Some((key, _)) => Err(Problem {
+            key: (*key).into(),
+            message: "cannot change in a run that has begun".into(),
+            hint: "start a new run with --config and --out".into(),
+        }),
+    }
+}
+
+/// Normally distributed numbers (Box-Muller).
+fn normal(count: usize, seed: u64) -> Vec<f64> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut all = Vec::with_capacity(count + 1);
+    while all.len() < count {
+        // The first factor's number lies in (0, 1].
+        let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
+        let angle = 2.0 * std::f64::consts::PI * random.f64();
+        all.extend([radius * angle.cos(), radius * angle.sin()]);
+    }
+    all.truncate(count);
+    all
+}
+
+#[cfg(test)]
+impl<F: Real> ForecastTrainer<F> {
+    /// A network that was the best once.
+    pub(super) fn weights_of(&self, best: &Best) -> Weights<F> {
+        Weights::new(self.weights.network.clone(), &best.parameters)
+    }
+}
