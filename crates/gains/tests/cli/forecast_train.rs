@@ -92,7 +92,9 @@ fn forecast_train_makes_a_network_that_forecasts_as_it_was_judged() {
     let scene = Scene::new();
     let output = scene.trained("--config tiny.toml --out run --threads 1");
     assert!(stderr(&output).contains("epoch 3/3  loss ") && stderr(&output).contains("worst case"));
-    assert!(stdout(&output).contains("trained tiny in ") && stdout(&output).contains("gains model show"));
+    assert!(
+        stdout(&output).contains("trained tiny in ") && stdout(&output).contains("gains certify --model")
+    );
     let metrics = String::from_utf8(scene.read("run/metrics.csv")).unwrap();
     assert!(
         metrics.starts_with("epoch,eps,rho,q,loss,clean,robust,likelihood,divergence,mae,worst_mae,width,")

@@ -1,5 +1,6 @@
 //! A run from its first batch (or its checkpoint) to its network.
 
+use std::path::Path;
 use std::time::Instant;
 
 use gains_core::model_file::write_model;
@@ -129,8 +130,14 @@ impl Session {
             )
         });
         let model = quoted(&self.folder.model());
+        let series = match config.dataset.as_str() {
+            "physionet2012" => String::new(),
+            path => format!(" --series {}", quoted(Path::new(path))),
+        };
         show(&format!(
-            "trained {} in {}{chosen}\n\nthe network is in {model}; next:\n  gains model show {model}\n",
+            "trained {} in {}{chosen}\n\nthe network is in {model}; next:\n  \
+             gains certify --model {model}{series} --eps 0.05,0.1\n  \
+             gains eval --model {model}{series} --eps 0.05,0.1 --records 0..400\n",
             config.name,
             span(seconds)
         ))
