@@ -8,12 +8,7 @@ use gains_core::{Arithmetic, Interval};
 /// extremes at the corners.
 pub fn product(x: Interval, y: Interval, arithmetic: Arithmetic) -> Interval {
     let corners = [x.lower * y.lower, x.lower * y.upper, x.upper * y.lower, x.upper * y.upper];
-    let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
-    for corner in corners {
-        // Comparisons that let NaN through.
-        low = if corner >= low { low } else { corner };
-        high = if corner <= high { high } else { corner };
-    }
+    let Interval { lower: low, upper: high } = hull(corners);
     let owed = arithmetic.short_sum(1) * low.abs().max(high.abs()) + arithmetic.underflow();
     if low == 0.0 && high == 0.0 && (x.magnitude() == 0.0 || y.magnitude() == 0.0) {
         return Interval::point(0.0);
@@ -28,15 +23,22 @@ pub fn product(x: Interval, y: Interval, arithmetic: Arithmetic) -> Interval {
 /// range, widened by the rounding of three operations in the analysis and in the program.
 pub fn mix(u: Interval, g: Interval, y: Interval, arithmetic: Arithmetic) -> Interval {
     let at = |u: f64, g: f64, y: f64| (1.0 - u) * g + u * y;
-    let low = at(u.lower, g.lower, y.lower).min(at(u.upper, g.lower, y.lower));
-    let high = at(u.lower, g.upper, y.upper).max(at(u.upper, g.upper, y.upper));
+    let low = hull([at(u.lower, g.lower, y.lower), at(u.upper, g.lower, y.lower)]).lower;
+    let high = hull([at(u.lower, g.upper, y.upper), at(u.upper, g.upper, y.upper)]).upper;
     let size = (1.0 - u.lower) * g.magnitude() + u.upper * y.magnitude();
     let owed = arithmetic.short_sum(4) * size + arithmetic.underflow();
-    if (low + high).is_nan() {
-        Interval::new(f64::NAN, f64::NAN)
-    } else {
-        Interval::new(low - owed, high + owed)
+    Interval::new(low - owed, high + owed)
+}
+
+/// From the least to the largest of some numbers; no number if one of them is none, which `min` and `max` would hide.
+fn hull<const N: usize>(values: [f64; N]) -> Interval {
+    if values.iter().any(|v| v.is_nan()) {
+        return Interval::new(f64::NAN, f64::NAN);
     }
+    Interval::new(
+        values.iter().copied().fold(f64::INFINITY, f64::min),
+        values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+    )
 }
 
 /// The same as the authors compute it: `1 − u` and `u` taken as independent factors.
@@ -145,6 +147,26 @@ mod tests {
             0 => x.lower,
             1 => x.upper,
             _ => (x.lower + random.f64() * (x.upper - x.lower)).clamp(x.lower, x.upper),
+        }
+    }
+
+    /// Wherever among the ends the number that is none stands.
+    #[test]
+    fn what_is_no_number_is_not_hidden() {
+        let (one, whole) = (Interval::new(0.25, 0.5), Interval::new(0.0, 1.0));
+        for broken in [
+            Interval::new(f64::NAN, 1.0),
+            Interval::new(0.0, f64::NAN),
+            Interval::new(f64::NEG_INFINITY, f64::INFINITY),
+        ] {
+            let infinite = broken.upper == f64::INFINITY;
+            for p in [product(broken, whole, Arithmetic::Real), product(whole, broken, Arithmetic::Real)] {
+                assert!(p.lower.is_nan() && p.upper.is_nan(), "{broken:?}: {p:?}");
+            }
+            for m in [mix(one, broken, one, Arithmetic::Real), mix(one, one, broken, Arithmetic::Real)] {
+                let shown = |end: f64, given: f64| !given.is_nan() && !infinite || !end.is_finite();
+                assert!(shown(m.lower, broken.lower) && shown(m.upper, broken.upper), "{broken:?}: {m:?}");
+            }
         }
     }
 
