@@ -23,6 +23,12 @@ pub(super) struct Recorded {
     samples: usize,
 }
 
+/// Floats that a sample's image takes in the buffers of a solver step, where every layer's part is aligned for vectors of
+/// four: `Sizes` of the kernels.
+fn padded(shape: Shape) -> usize {
+    shape.len().next_multiple_of(4)
+}
+
 /// What a solver step remembers.
 pub struct StepMemory {
     method: Method,
@@ -414,8 +420,8 @@ impl Device for Cuda {
         let errors = self.pool.floats(4 * samples)?;
         let net = self.net(ode)?;
         let memory = if keep {
-            let inputs: usize = ode.dynamics.iter().map(|layer| layer.input.len()).sum();
-            let outputs: usize = ode.dynamics.iter().map(|layer| layer.output.len()).sum();
+            let inputs: usize = ode.dynamics.iter().map(|layer| padded(layer.input)).sum();
+            let outputs: usize = ode.dynamics.iter().map(|layer| padded(layer.output)).sum();
             let (groups, mask_bytes, marks) = match lanes {
                 4 => (2 * (2 * stages - 1), 2, stages * samples * n),
                 _ => (lanes * stages, 1, samples * n),
@@ -512,7 +518,7 @@ impl Device for Cuda {
         let boxes = memory.lanes > 1;
         let groups = if memory.lanes == 4 { 2 * last - 1 } else { last };
         let sides = 1 + usize::from(boxes);
-        let outputs: usize = ode.dynamics.iter().map(|layer| layer.output.len()).sum();
+        let outputs: usize = ode.dynamics.iter().map(|layer| padded(layer.output)).sum();
         let grads =
             if self.frozen { None } else { Some(self.pool.floats(sides * groups * samples * outputs)?) };
         let back = self.like(boxes, x.centre.len())?;
@@ -576,8 +582,8 @@ impl Device for Cuda {
                 );
                 let ds = (grads.after(grads_at), grads.after(grads_at + (sides - 1) * groups * outputs));
                 self.add_gradients(layer, sides, xs, ds, rows)?;
-                inputs_at += sides * kept * inputs;
-                grads_at += sides * groups * outputs;
+                inputs_at += sides * kept * samples * padded(layer.input);
+                grads_at += sides * groups * samples * padded(layer.output);
             }
         }
         Ok(back)

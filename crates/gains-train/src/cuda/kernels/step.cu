@@ -11,14 +11,15 @@ template <class First, class... Rest> struct LayerAt<0, Dynamics<First, Rest...>
 
 template <class T> struct Sizes;
 template <class... Ls> struct Sizes<Dynamics<Ls...>> {
-    static __device__ constexpr int inputs(int upto) {  // sum of input sizes of the layers before
+    // What the layers before take for a sample, in whole float4s: every layer's part of a buffer is aligned.
+    static __device__ constexpr int inputs(int upto) {
         int sum = 0, i = 0;
-        ((sum += i++ < upto ? Ls::CI * Ls::IH * Ls::IW : 0), ...);
+        ((sum += i++ < upto ? (Ls::CI * Ls::IH * Ls::IW + 3) / 4 * 4 : 0), ...);
         return sum;
     }
     static __device__ constexpr int outputs(int upto) {
         int sum = 0, i = 0;
-        ((sum += i++ < upto ? Ls::CO * Ls::OH * Ls::OW : 0), ...);
+        ((sum += i++ < upto ? (Ls::CO * Ls::OH * Ls::OW + 3) / 4 * 4 : 0), ...);
         return sum;
     }
     template <int LANES, int NT> static __device__ constexpr int exchange_floats() {  // largest exchange
