@@ -5,6 +5,7 @@
 
 pub mod checkpoint;
 pub mod config;
+mod course;
 pub mod cpu;
 pub mod cuda;
 pub mod device;

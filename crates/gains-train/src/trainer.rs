@@ -17,12 +17,12 @@ use gains_core::model_file::Tensors;
 pub use self::error::TrainError;
 use crate::checkpoint::{Checkpoint, State};
 use crate::config::Config;
+use crate::course::Course;
 use crate::device::{Device, DeviceError, Moments};
 use crate::metrics::{BatchReport, EpochReport, EpochSums, Evaluation, Position};
 use crate::pass::Route;
 use crate::plan::Plan;
-use crate::random::{Purpose, seed_at};
-use crate::solve::{Failure, inference_step};
+use crate::solve::inference_step;
 
 /// Images, channels last, one byte per entry, and their classes.
 #[derive(Clone, Copy, Debug)]
@@ -60,14 +60,11 @@ pub struct Trainer<D: Device> {
     labels: Vec<u8>,
     /// Labels of the test images, which lie on the device behind the training images.
     test_labels: Vec<u8>,
-    at: Position,
+    course: Course,
     updates: u64,
     average_step: f64,
     sums: EpochSums,
     last_epoch: Option<EpochReport>,
-    /// The order of the images in the epoch it was made for.
-    order: Option<((usize, u32), Vec<u32>)>,
-    diverged: Option<(Position, String)>,
 }
 
 impl<D: Device> Trainer<D> {
@@ -111,6 +108,7 @@ impl<D: Device> Trainer<D> {
         pixels.extend_from_slice(&test.pixels[..tests * entries]);
         device.store(&pixels, count + tests)?;
         device.set_parameters(&plan.initial_parameters(config.seed))?;
+        let course = Course::new(config.seed, count, config.batch);
         let mut trainer = Self {
             device,
             plan,
@@ -118,13 +116,11 @@ impl<D: Device> Trainer<D> {
             classes: classes.to_vec(),
             labels: training.labels[..count].to_vec(),
             test_labels: test.labels[..tests].to_vec(),
-            at: Position::default(),
+            course,
             updates: 0,
             average_step: 0.0,
             sums: EpochSums::default(),
             last_epoch: None,
-            order: None,
-            diverged: None,
         };
         trainer.forget_moments()?;
         Ok(trainer)
@@ -133,38 +129,23 @@ impl<D: Device> Trainer<D> {
     /// Goes to where a checkpoint of the same configuration was saved.
     pub fn restore(&mut self, checkpoint: &Checkpoint) -> Result<(), TrainError> {
         let state = &checkpoint.state;
-        if state.parameters.len() != self.plan.parameters {
-            return Err(TrainError::Data(format!(
-                "the checkpoint has {} parameters, the network has {}",
-                state.parameters.len(),
-                self.plan.parameters
-            )));
-        }
         if checkpoint.config != self.config || checkpoint.classes != self.classes {
             return Err(TrainError::Data("the checkpoint belongs to another configuration".into()));
         }
-        if state.at.batch > 0 && state.at.batch >= self.batches() {
-            return Err(TrainError::Data(format!(
-                "the checkpoint stands at {}, and an epoch has {} batches",
-                state.at,
-                self.batches()
-            )));
-        }
+        self.course.restore(state.at, state.parameters.len(), self.plan.parameters)?;
         self.device.set_parameters(&state.parameters)?;
         self.device.set_moments(&state.moments)?;
-        self.at = state.at;
         self.updates = state.updates;
         self.average_step = state.average_step;
         self.sums = state.sums;
         self.last_epoch.clone_from(&state.last_epoch);
-        self.diverged = None;
         Ok(())
     }
 
     /// The run as it is now. Fails if it diverged, so that nothing good is overwritten.
     pub fn checkpoint(&mut self) -> Result<Checkpoint, TrainError> {
         let state = State {
-            at: self.at,
+            at: self.course.at,
             updates: self.updates,
             average_step: self.average_step,
             parameters: self.parameters()?,
@@ -172,10 +153,7 @@ impl<D: Device> Trainer<D> {
             sums: self.sums,
             last_epoch: self.last_epoch.clone(),
         };
-        let moments = state.moments.first.iter().chain(&state.moments.second);
-        if moments.into_iter().any(|value| !value.is_finite()) {
-            return Err(self.diverge(self.at, "the optimiser's moments are not finite".into()));
-        }
+        self.course.sound_moments(&state.moments)?;
         Ok(Checkpoint { config: self.config.clone(), classes: self.classes.clone(), state })
     }
 
@@ -193,12 +171,9 @@ impl<D: Device> Trainer<D> {
 
     /// The parameters, all finite.
     pub fn parameters(&mut self) -> Result<Vec<f64>, TrainError> {
-        self.still_sound()?;
+        self.course.still_sound()?;
         let parameters = self.device.parameters()?;
-        match parameters.iter().position(|value| !value.is_finite()) {
-            Some(index) => Err(self.diverge(self.at, format!("parameter {index} is {}", parameters[index]))),
-            None => Ok(parameters),
-        }
+        self.course.sound(parameters)
     }
 
     /// The configuration.
@@ -218,12 +193,12 @@ impl<D: Device> Trainer<D> {
 
     /// The batch that comes next; the phase is past the last when all is done.
     pub fn position(&self) -> Position {
-        self.at
+        self.course.at
     }
 
     /// Batches in an epoch.
     pub fn batches(&self) -> u32 {
-        u32::try_from(self.labels.len().div_ceil(self.config.batch)).unwrap_or(u32::MAX)
+        self.course.batches()
     }
 
     /// Batches trained on, and batches of the whole run.
@@ -232,33 +207,33 @@ impl<D: Device> Trainer<D> {
         let epochs =
             |count: usize| phases.iter().take(count).map(|phase| u64::from(phase.epochs)).sum::<u64>();
         let each = u64::from(self.batches());
-        let done = (epochs(self.at.phase) + u64::from(self.at.epoch)) * each + u64::from(self.at.batch);
+        let done = (epochs(self.course.at.phase) + u64::from(self.course.at.epoch)) * each + u64::from(self.course.at.batch);
         (done, epochs(phases.len()) * each)
     }
 
     /// Whether all epochs are done.
     pub fn is_finished(&self) -> bool {
-        self.config.phases.iter().skip(self.at.phase).all(|phase| phase.epochs == 0)
+        self.config.phases.iter().skip(self.course.at.phase).all(|phase| phase.epochs == 0)
     }
 
     /// Trains on the next batch; `None` if all is done.
     pub fn advance(&mut self) -> Result<Option<Advance>, TrainError> {
-        self.still_sound()?;
-        while self.config.phases.get(self.at.phase).is_some_and(|phase| self.at.epoch >= phase.epochs) {
-            self.at = Position { phase: self.at.phase + 1, ..Position::default() };
+        self.course.still_sound()?;
+        while self.config.phases.get(self.course.at.phase).is_some_and(|phase| self.course.at.epoch >= phase.epochs) {
+            self.course.at = Position { phase: self.course.at.phase + 1, ..Position::default() };
         }
-        if self.at.phase >= self.config.phases.len() {
+        if self.course.at.phase >= self.config.phases.len() {
             return Ok(None);
         }
-        if (self.at.epoch, self.at.batch) == (0, 0) {
+        if (self.course.at.epoch, self.course.at.batch) == (0, 0) {
             self.begin_phase()?;
         }
-        let at = self.at;
-        let indices = self.indices();
-        let batch = self.train(at, &indices).map_err(|failure| self.failed(at, failure))?;
+        let at = self.course.at;
+        let indices = self.course.samples();
+        let batch = self.train(at, &indices).map_err(|failure| self.course.failed(at, failure))?;
         self.sums.add(&batch);
-        self.at.batch += 1;
-        let epoch = if self.at.batch == self.batches() { Some(self.end_epoch(&batch)?) } else { None };
+        self.course.at.batch += 1;
+        let epoch = if self.course.at.batch == self.batches() { Some(self.end_epoch(&batch)?) } else { None };
         Ok(Some(Advance { batch, epoch }))
     }
 
@@ -295,7 +270,7 @@ impl<D: Device> Trainer<D> {
     }
 
     fn begin_phase(&mut self) -> Result<(), TrainError> {
-        let phase = &self.config.phases[self.at.phase];
+        let phase = &self.config.phases[self.course.at.phase];
         let (optimiser, step) = (phase.fresh_optimiser, phase.fresh_step);
         self.sums = EpochSums::default();
         if step {
@@ -314,8 +289,8 @@ impl<D: Device> Trainer<D> {
     }
 
     fn end_epoch(&mut self, last: &BatchReport) -> Result<EpochReport, TrainError> {
-        let due = |every: u32, last: bool| every > 0 && (last || (self.at.epoch + 1).is_multiple_of(every));
-        let last_of_phase = self.at.epoch + 1 == self.config.phases[self.at.phase].epochs;
+        let due = |every: u32, last: bool| every > 0 && (last || (self.course.at.epoch + 1).is_multiple_of(every));
+        let last_of_phase = self.course.at.epoch + 1 == self.config.phases[self.course.at.phase].epochs;
         let rhythm = &self.config.rhythm;
         let (save, look) = (due(rhythm.checkpoint, last_of_phase), due(rhythm.evaluation, last_of_phase));
         let mut report = self.sums.report(last);
@@ -325,52 +300,17 @@ impl<D: Device> Trainer<D> {
         }
         self.sums = EpochSums::default();
         self.last_epoch = Some(report.clone());
-        self.at = Position { phase: self.at.phase, epoch: self.at.epoch + 1, batch: 0 };
+        self.course.at = Position { phase: self.course.at.phase, epoch: self.course.at.epoch + 1, batch: 0 };
         if last_of_phase {
-            self.at = Position { phase: self.at.phase + 1, ..Position::default() };
+            self.course.at = Position { phase: self.course.at.phase + 1, ..Position::default() };
         }
         Ok(report)
     }
 
     /// How the network does on the test images, solved as in the present phase (the last one, if all is done).
     pub fn evaluate(&mut self) -> Result<Evaluation, TrainError> {
-        let at = self.at;
+        let at = self.course.at;
         self.evaluate_at(at.phase.min(self.config.phases.len() - 1))
-            .map_err(|failure| self.failed(at, failure))
-    }
-
-    /// The images of the batch that comes next.
-    fn indices(&mut self) -> Vec<u32> {
-        let epoch = (self.at.phase, self.at.epoch);
-        if self.order.as_ref().is_none_or(|(made_for, _)| *made_for != epoch) {
-            let mut order: Vec<u32> = (0..self.labels.len() as u32).collect();
-            let seed = seed_at(self.config.seed, Purpose::Shuffle, epoch.0, epoch.1, 0);
-            fastrand::Rng::with_seed(seed).shuffle(&mut order);
-            self.order = Some((epoch, order));
-        }
-        let first = self.at.batch as usize * self.config.batch;
-        match &self.order {
-            Some((_, order)) => order.iter().skip(first).take(self.config.batch).copied().collect(),
-            None => Vec::new(),
-        }
-    }
-
-    fn still_sound(&self) -> Result<(), TrainError> {
-        match &self.diverged {
-            Some((at, what)) => Err(TrainError::Diverged { at: *at, what: what.clone() }),
-            None => Ok(()),
-        }
-    }
-
-    fn diverge(&mut self, at: Position, what: String) -> TrainError {
-        self.diverged = Some((at, what.clone()));
-        TrainError::Diverged { at, what }
-    }
-
-    fn failed(&mut self, at: Position, failure: Failure) -> TrainError {
-        match failure {
-            Failure::Device(error) => error.into(),
-            Failure::Diverged(what) => self.diverge(at, what),
-        }
+            .map_err(|failure| self.course.failed(at, failure))
     }
 }

@@ -16,10 +16,10 @@ use super::metrics::{ForecastBatch, ForecastEpoch, ForecastSums};
 use super::network::{Network, Weights};
 use super::sample::Sample;
 use crate::config::Problem;
+use crate::course::Course;
 use crate::cpu::Real;
 use crate::device::{DeviceError, Moments};
 use crate::metrics::Position;
-use crate::random::{Purpose, seed_at};
 use crate::solve::{Failure, inference_step};
 use crate::trainer::TrainError;
 
@@ -49,15 +49,13 @@ pub struct ForecastTrainer<F: Real> {
     moments: (Vec<F>, Vec<F>),
     training: Vec<Sample>,
     validation: Vec<Sample>,
-    at: Position,
+    course: Course,
     stopped: bool,
     updates: u64,
     average_step: f64,
     sums: ForecastSums,
     last_epoch: Option<ForecastEpoch>,
     best: Option<Best>,
-    order: Option<(u32, Vec<u32>)>,
-    diverged: Option<(Position, String)>,
     pool: Option<rayon::ThreadPool>,
 }
 
@@ -107,6 +105,7 @@ impl<F: Real> ForecastTrainer<F> {
             .map_err(|error| DeviceError::Failed(format!("cannot start threads: {error}")))?;
         let parameters = network.initial_parameters(config.seed);
         let zeros = vec![F::ZERO; network.parameters];
+        let course = Course::new(config.seed, training.len(), config.batch);
         Ok(Self {
             config,
             names,
@@ -114,15 +113,13 @@ impl<F: Real> ForecastTrainer<F> {
             moments: (zeros.clone(), zeros),
             training,
             validation,
-            at: Position::default(),
+            course,
             stopped: false,
             updates: 0,
             average_step: 0.0,
             sums: ForecastSums::default(),
             last_epoch: None,
             best: None,
-            order: None,
-            diverged: None,
             pool,
         })
     }
@@ -130,38 +127,26 @@ impl<F: Real> ForecastTrainer<F> {
     /// Goes to where a checkpoint of the same configuration was saved.
     pub fn restore(&mut self, checkpoint: &ForecastCheckpoint) -> Result<(), TrainError> {
         let state = &checkpoint.state;
-        let count = self.weights.network.parameters;
-        if state.parameters.len() != count {
-            let found = state.parameters.len();
-            let message = format!("the checkpoint has {found} parameters, the network has {count}");
-            return Err(TrainError::Data(message));
-        }
         if checkpoint.config != self.config {
             return Err(TrainError::Data("the checkpoint belongs to another configuration".into()));
         }
-        if state.at.batch > 0 && state.at.batch >= self.batches() {
-            let message =
-                format!("the checkpoint stands at {}, and an epoch has {} batches", state.at, self.batches());
-            return Err(TrainError::Data(message));
-        }
+        self.course.restore(state.at, state.parameters.len(), self.weights.network.parameters)?;
         self.weights.parameters = narrow(&state.parameters);
         self.weights.refresh();
         self.moments = (narrow(&state.moments.first), narrow(&state.moments.second));
-        self.at = state.at;
         self.stopped = state.stopped;
         self.updates = state.updates;
         self.average_step = state.average_step;
         self.sums = state.sums;
         self.last_epoch = state.last_epoch;
         self.best.clone_from(&state.best);
-        self.diverged = None;
         Ok(())
     }
 
     /// The run as it is now. Fails if it diverged, so that nothing good is overwritten.
     pub fn checkpoint(&mut self) -> Result<ForecastCheckpoint, TrainError> {
         let state = ForecastState {
-            at: self.at,
+            at: self.course.at,
             stopped: self.stopped,
             updates: self.updates,
             average_step: self.average_step,
@@ -171,20 +156,14 @@ impl<F: Real> ForecastTrainer<F> {
             last_epoch: self.last_epoch,
             best: self.best.clone(),
         };
-        if state.moments.first.iter().chain(&state.moments.second).any(|value| !value.is_finite()) {
-            return Err(self.diverge(self.at, "the optimiser's moments are not finite".into()));
-        }
+        self.course.sound_moments(&state.moments)?;
         Ok(ForecastCheckpoint { config: self.config.clone(), state })
     }
 
     /// The parameters as they are now, all finite.
     pub fn parameters(&mut self) -> Result<Vec<f64>, TrainError> {
-        self.still_sound()?;
-        let parameters = widen(&self.weights.parameters);
-        match parameters.iter().position(|value| !value.is_finite()) {
-            Some(index) => Err(self.diverge(self.at, format!("parameter {index} is {}", parameters[index]))),
-            None => Ok(parameters),
-        }
+        self.course.still_sound()?;
+        self.course.sound(widen(&self.weights.parameters))
     }
 
     /// The configuration.
@@ -194,7 +173,7 @@ impl<F: Real> ForecastTrainer<F> {
 
     /// The batch that comes next.
     pub fn position(&self) -> Position {
-        self.at
+        self.course.at
     }
 
     /// The best network so far.
@@ -204,25 +183,25 @@ impl<F: Real> ForecastTrainer<F> {
 
     /// Batches in an epoch.
     pub fn batches(&self) -> u32 {
-        u32::try_from(self.training.len().div_ceil(self.config.batch)).unwrap_or(u32::MAX)
+        self.course.batches()
     }
 
     /// Whether all epochs are done, or no better network has been found for too long.
     pub fn is_finished(&self) -> bool {
-        self.stopped || self.at.epoch >= self.config.epochs
+        self.stopped || self.course.at.epoch >= self.config.epochs
     }
 
     /// Trains on the next batch; `None` if all is done.
     pub fn advance(&mut self) -> Result<Option<ForecastAdvance>, TrainError> {
-        self.still_sound()?;
+        self.course.still_sound()?;
         if self.is_finished() {
             return Ok(None);
         }
-        let at = self.at;
-        let batch = self.train(at).map_err(|failure| self.failed(at, failure))?;
+        let at = self.course.at;
+        let batch = self.train(at).map_err(|failure| self.course.failed(at, failure))?;
         self.sums.add(&batch);
-        self.at.batch += 1;
-        let epoch = if self.at.batch == self.batches() { Some(self.end_epoch(&batch)?) } else { None };
+        self.course.at.batch += 1;
+        let epoch = if self.course.at.batch == self.batches() { Some(self.end_epoch(&batch)?) } else { None };
         Ok(Some(ForecastAdvance { batch, epoch }))
     }
 
@@ -267,7 +246,7 @@ impl<F: Real> ForecastTrainer<F> {
     }
 
     fn end_epoch(&mut self, last: &ForecastBatch) -> Result<ForecastEpoch, TrainError> {
-        let epoch = self.at.epoch;
+        let epoch = self.course.at.epoch;
         let final_epoch = epoch + 1 == self.config.epochs;
         let mut report = ForecastEpoch {
             epoch,
@@ -280,9 +259,9 @@ impl<F: Real> ForecastTrainer<F> {
             ..ForecastEpoch::default()
         };
         if !self.validation.is_empty() {
-            let validation = self.validate().map_err(|failure| self.failed(last.at, failure))?;
+            let validation = self.validate().map_err(|failure| self.course.failed(last.at, failure))?;
             if !validation.is_finite() {
-                return Err(self.diverge(last.at, format!("the validation error is {validation}")));
+                return Err(self.course.diverge(last.at, format!("the validation error is {validation}")));
             }
             report.validation = Some(validation);
             let selection = self.config.selection;
@@ -302,43 +281,8 @@ impl<F: Real> ForecastTrainer<F> {
             every > 0 && (final_epoch || self.stopped || (epoch + 1).is_multiple_of(every));
         self.sums = ForecastSums::default();
         self.last_epoch = Some(report);
-        self.at = Position { phase: 0, epoch: epoch + 1, batch: 0 };
+        self.course.at = Position { phase: 0, epoch: epoch + 1, batch: 0 };
         Ok(report)
-    }
-
-    /// The samples of the batch that comes next.
-    fn indices(&mut self) -> Vec<u32> {
-        let epoch = self.at.epoch;
-        if self.order.as_ref().is_none_or(|(made_for, _)| *made_for != epoch) {
-            let mut order: Vec<u32> = (0..self.training.len() as u32).collect();
-            let seed = seed_at(self.config.seed, Purpose::Shuffle, 0, epoch, 0);
-            fastrand::Rng::with_seed(seed).shuffle(&mut order);
-            self.order = Some((epoch, order));
-        }
-        let first = self.at.batch as usize * self.config.batch;
-        match &self.order {
-            Some((_, order)) => order.iter().skip(first).take(self.config.batch).copied().collect(),
-            None => Vec::new(),
-        }
-    }
-
-    fn still_sound(&self) -> Result<(), TrainError> {
-        match &self.diverged {
-            Some((at, what)) => Err(TrainError::Diverged { at: *at, what: what.clone() }),
-            None => Ok(()),
-        }
-    }
-
-    fn diverge(&mut self, at: Position, what: String) -> TrainError {
-        self.diverged = Some((at, what.clone()));
-        TrainError::Diverged { at, what }
-    }
-
-    fn failed(&mut self, at: Position, failure: Failure) -> TrainError {
-        match failure {
-            Failure::Device(error) => error.into(),
-            Failure::Diverged(what) => self.diverge(at, what),
-        }
     }
 }
 

@@ -63,7 +63,7 @@ impl<F: Real> ForecastTrainer<F> {
 
     /// Trains on the batch that comes next.
     pub(super) fn train(&mut self, at: Position) -> Result<ForecastBatch, Failure> {
-        let indices = self.indices();
+        let indices = self.course.samples();
         let samples: Vec<&Sample> = indices.iter().map(|index| &self.training[*index as usize]).collect();
         let (job, mut report) = self.job(at, samples.len());
         let outcome = self.install(|| run(&self.weights, &samples, &job))?;
