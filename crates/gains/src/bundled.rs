@@ -1,4 +1,6 @@
-//! The network and images that come with the program.
+//! The networks that come with the program.
+
+use std::path::Path;
 
 use gains_core::Network;
 use gains_core::model_file::read_model;
@@ -21,6 +23,12 @@ pub static MODELS: [Entry; 1] = [Entry {
     about: "Fashion-MNIST, made by `gains train --preset fashion-mnist-provable-0.16-difference`",
     bytes: include_bytes!("../assets/fashion-mnist.safetensors"),
 }];
+
+/// The bundled network of that name, if there is no such file.
+pub fn find(path: &Path) -> Option<&'static Entry> {
+    let entry = MODELS.iter().find(|entry| path.as_os_str() == entry.name)?;
+    (!path.is_file()).then_some(entry)
+}
 
 impl Entry {
     /// Parses the network.

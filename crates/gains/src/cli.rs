@@ -147,7 +147,7 @@ impl DataArgs {
 /// What is verified or attacked: a model, images, radii.
 #[derive(Args, Clone)]
 pub struct TargetArgs {
-    /// Model file [default: the bundled network]
+    /// Model file, or the name of a bundled network (`gains model list`) [default: fashion-mnist]
     #[arg(long, value_name = "FILE")]
     pub model: Option<PathBuf>,
     #[command(flatten)]
@@ -284,7 +284,7 @@ pub struct ChallengeArgs {
     /// Results of `gains certify --out` (JSON lines)
     #[arg(value_name = "RESULTS")]
     pub results: PathBuf,
-    /// Model file [default: the bundled network]
+    /// Model file, or the name of a bundled network (`gains model list`) [default: fashion-mnist]
     #[arg(long, value_name = "FILE")]
     pub model: Option<PathBuf>,
     #[command(flatten)]
@@ -300,7 +300,7 @@ pub struct ChallengeArgs {
 /// `gains predict`
 #[derive(Args)]
 pub struct PredictArgs {
-    /// Model file [default: the bundled network]
+    /// Model file, or the name of a bundled network (`gains model list`) [default: fashion-mnist]
     #[arg(long, value_name = "FILE")]
     pub model: Option<PathBuf>,
     #[command(flatten)]
@@ -318,7 +318,7 @@ pub struct PredictArgs {
 /// `gains trajectory`
 #[derive(Args)]
 pub struct TrajectoryArgs {
-    /// Model file [default: the bundled network]
+    /// Model file, or the name of a bundled network (`gains model list`) [default: fashion-mnist]
     #[arg(long, value_name = "FILE")]
     pub model: Option<PathBuf>,
     #[command(flatten)]
@@ -347,7 +347,7 @@ pub struct TrajectoryArgs {
 pub enum ModelCommand {
     /// Layers, shapes, parameters, solver and training record of a model
     Show {
-        /// Model file [default: the bundled network]
+        /// Model file, or the name of a bundled network (`gains model list`) [default: fashion-mnist]
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
     },
@@ -451,7 +451,7 @@ pub struct BenchArgs {
     /// A study instead of the plain measurement
     #[command(subcommand)]
     pub study: Option<BenchStudy>,
-    /// Model file [default: the bundled network]
+    /// Model file, or the name of a bundled network (`gains model list`) [default: fashion-mnist]
     #[arg(long, value_name = "FILE")]
     pub model: Option<PathBuf>,
     #[command(flatten)]
@@ -489,7 +489,7 @@ Examples:
 /// `gains bench growth`
 #[derive(Args)]
 pub struct GrowthArgs {
-    /// Model file [default: the bundled network]
+    /// Model file, or the name of a bundled network (`gains model list`) [default: fashion-mnist]
     #[arg(long, value_name = "FILE")]
     pub model: Option<PathBuf>,
     #[command(flatten)]

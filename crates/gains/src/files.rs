@@ -14,12 +14,12 @@ use crate::failure::Failure;
 /// Larger model files are refused before they are read.
 const LARGEST_MODEL: u64 = 1 << 30;
 
-/// Reads a model, or the bundled one.
+/// Reads a model from a file, a bundled one by its name, or the default one.
 pub fn load_model(path: Option<&Path>) -> Result<Network, Failure> {
     parse_model(path, read_model)
 }
 
-/// Reads a model that classifies images, or the bundled one.
+/// Reads a model that classifies images, as [`load_model`] does.
 pub fn load_classifier(path: Option<&Path>) -> Result<Network, Failure> {
     let network = load_model(path)?;
     match network.description.task {
@@ -37,14 +37,15 @@ pub fn forecasts(network: &Network) -> bool {
     matches!(network.description.task, Task::Forecasting { .. })
 }
 
-/// Reads a model, or the bundled one, as a description and weights that can still be changed.
+/// Reads a model, as [`load_model`] does, as a description and weights that can still be changed.
 pub fn load_parts(path: Option<&Path>) -> Result<(Description, Tensors), Failure> {
     parse_model(path, read_parts)
 }
 
 fn parse_model<T>(path: Option<&Path>, parse: impl Fn(&[u8]) -> Result<T, ModelError>) -> Result<T, Failure> {
-    let bytes = match path {
-        Some(path) => Cow::from(read_limited(path)?),
+    let bytes = match path.map(|path| (path, bundled::find(path))) {
+        Some((path, None)) => Cow::from(read_limited(path)?),
+        Some((_, Some(entry))) => Cow::from(entry.bytes),
         None => Cow::from(bundled::MODELS[0].bytes),
     };
     parse(&bytes).map_err(|error| {
