@@ -353,11 +353,11 @@ def train(parameters, optimiser, samples, members, region, walk, robust=0.66, wi
     total = (1 - robust) * clean + robust * worst + width_weight * width
     optimiser.zero_grad()
     total.backward()
-    torch.nn.utils.clip_grad_norm_(list(parameters.values()), 1000.0)
+    norm = torch.nn.utils.clip_grad_norm_(list(parameters.values()), 1000.0)
     optimiser.step()
     return {"samples": len(members), "stops": len(batch.active), "observations": sum(batch.active), "concrete steps": concrete,
             "abstract steps": abstract, "splits": splits, "loss": total.item(), "mae": mae.item(), "worst mae": worst_mae.item(),
-            "width": width.item()}
+            "width": width.item(), "gradient norm": norm.item()}
 
 
 def check(parameters, first, task, path):
