@@ -11,6 +11,7 @@ set -euo pipefail
 if [ $# != 2 ]; then sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; fi
 here=$(cd "$(dirname "$0")" && pwd)
 gains=$1 series=$(realpath "$2")
+busy=$(cut -d' ' -f1 /proc/loadavg 2>/dev/null || echo 0)
 python=${PYTHON:-python3} threads=${THREADS:-1 2} epochs=${EPOCHS:-5} batches=${BATCHES:-20}
 if [ -n "${KEEP:-}" ]; then out=$KEEP; mkdir -p "$out"; else out=$(mktemp -d); trap 'rm -rf "$out"' EXIT; fi
 
@@ -67,4 +68,7 @@ if [ -n "$torch" ]; then
 else
     echo "PyTorch: not measured, \`$python\` cannot import torch."
 fi
-echo "Reading the data is not counted. $(nproc) processors, load at the end $(cut -d' ' -f1 /proc/loadavg 2>/dev/null || echo unknown)."
+echo "Reading the data is not counted. $(nproc) processors; load before all this $busy."
+if awk -v b="$busy" 'BEGIN { exit !(b > 0.5) }'; then
+    echo "The machine was busy: with several threads PyTorch waits actively and suffers most, so its times are not to be trusted."
+fi
