@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use gains_core::Shape;
 use gains_ode::Tableau;
 
 use crate::plan::{LayerPlan, OdePlan};
@@ -113,33 +114,40 @@ pub(super) fn layer(layer: &LayerPlan, shares: LayerShares, last: bool) -> Strin
 /// How a solver step is shared out: one block per sample.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StepShares {
-    /// Rows per item.
-    pub rows: usize,
     /// Threads per block.
     pub threads: usize,
+    /// Blocks that the registers of a multiprocessor shall hold.
+    pub blocks: usize,
     /// Bytes of shared memory.
     pub shared: usize,
     /// Floats of global memory that each block works in.
     pub memory: usize,
 }
 
-/// Floats of a padded image in shared memory.
-fn plane_floats(channels: usize, height: usize, width: usize) -> usize {
-    channels * (height * width.next_multiple_of(4) + 4)
+/// Floats of a padded image in shared memory: `Plane` of the kernels.
+fn plane_floats(shape: Shape) -> usize {
+    let rows = shape.height * shape.width.next_multiple_of(4);
+    shape.channels * (rows + if rows % 16 == 12 { 8 } else { 4 })
 }
 
-/// Floats exchanged between threads of a block: `Exchange` of the kernels.
-fn exchange_floats(shape: gains_core::Shape, summed: usize, lanes: usize, threads: usize) -> usize {
+/// Threads that share an image in a solver step: four for each channel, in whole warps of eight channels.
+fn items(shape: Shape) -> usize {
+    shape.channels.div_ceil(8) * 32
+}
+
+/// Groups of rows that an image is worked on in, and entries of a thread's chunk in each: `Chunk` of the kernels.
+fn chunks(shape: Shape) -> (usize, usize) {
     let mut rows = shape.height;
     while rows > 1 && rows * shape.width > 32 {
         rows = rows.div_ceil(2);
     }
-    let groups = shape.height.div_ceil(rows);
-    let mut split = 1;
-    while split < 4 && 2 * split <= summed && 2 * split * lanes * shape.channels * groups <= threads {
-        split *= 2;
-    }
-    lanes * (split - 1).max(1) * shape.channels * (shape.positions() | 1)
+    (shape.height.div_ceil(rows), (rows * shape.width).div_ceil(4))
+}
+
+/// Entries of an image that each of so many threads keeps.
+fn kept(shape: Shape, threads: usize) -> usize {
+    let (groups, entries) = chunks(shape);
+    items(shape).div_ceil(threads) * groups * entries
 }
 
 /// Bytes of shared memory the gradient of a layer's weights takes: two rows, `GradientRow` of the kernels.
@@ -150,39 +158,29 @@ pub(super) fn gradient_bytes(layer: &LayerPlan, lanes: usize, last: bool) -> usi
 }
 
 /// Bytes of shared memory an image of a layer takes, for `lanes` lanes.
-pub(super) fn image_bytes(shape: gains_core::Shape, lanes: usize) -> usize {
-    4 * lanes * plane_floats(shape.channels, shape.height, shape.width)
+pub(super) fn image_bytes(shape: Shape, lanes: usize) -> usize {
+    4 * lanes * plane_floats(shape)
 }
 
 /// Lanes of numbers that a step carries: 1 for points, 2 for boxes, 4 in difference form.
 pub(super) fn step_shares(ode: &OdePlan, stages: usize, lanes: usize) -> StepShares {
-    let rows = 1;
-    let items = |layer: &LayerPlan| layer.output.channels * layer.output.height.div_ceil(rows);
-    let threads = threads(ode.dynamics.iter().map(items).max().unwrap_or(1), 256);
-    let kept = |layer: &LayerPlan| items(layer).div_ceil(threads) * rows * layer.output.width;
-    let state = ode.dynamics.last().map_or(0, kept);
-    let planes = ode
-        .dynamics
-        .iter()
-        .flat_map(|layer| [layer.input, layer.output])
-        .map(|s| plane_floats(s.channels, s.height, s.width))
-        .max()
-        .unwrap_or(0);
-    let exchange = ode
-        .dynamics
-        .iter()
-        .flat_map(|layer| [(layer.output, layer.input.channels), (layer.input, layer.output.channels)])
-        .map(|(shape, summed)| exchange_floats(shape, summed, lanes, threads))
-        .max()
-        .unwrap_or(0);
-    let floats = if lanes == 4 {
-        let layers: usize = ode.dynamics.iter().map(kept).sum();
-        4 * planes + exchange + (2 * stages * state + 2 * state + 4 * layers) * threads + 64
+    let outputs = || ode.dynamics.iter().map(|layer| layer.output);
+    let threads = threads(outputs().map(items).max().unwrap_or(1), 256);
+    let state = kept(ode.state(), threads);
+    let planes = outputs().map(plane_floats).max().unwrap_or(0);
+    // Planes are there twice; in the end the sums over a block take their place.
+    let planes = (2 * lanes * planes).max(64);
+    let (floats, memory) = if lanes == 4 {
+        let layers: usize = outputs().map(|shape| kept(shape, threads)).sum();
+        (planes + (2 * state + 4 * layers) * threads, 4 * stages * state * threads)
     } else {
-        lanes * planes + exchange + stages * lanes * state * threads + 64
+        (planes + stages * lanes * state * threads, 0)
     };
-    let memory = if lanes == 4 { 2 * stages * state * threads } else { 0 };
-    StepShares { rows, threads, shared: 4 * floats, memory }
+    // A thread sums up four chunks in each lane, and has about 64 other numbers at hand. More than four blocks are never
+    // worth a register.
+    let sums = outputs().map(|shape| 4 * lanes * chunks(shape).1).max().unwrap_or(0);
+    let blocks = 65_536 / (threads * (64 + sums).max(128));
+    StepShares { threads, blocks: blocks.clamp(1, 4), shared: 4 * floats, memory }
 }
 
 fn numbers(values: impl Iterator<Item = f64>) -> String {
@@ -246,7 +244,7 @@ fn tableau_struct(tableau: &Tableau) -> String {
 
 /// Forward and back of a solver step that carries so many lanes.
 pub(super) fn step(ode: &OdePlan, tableau: &Tableau, lanes: usize, shares: StepShares) -> String {
-    let mut text = kernels!("convolution", "elementwise", "step").to_string();
+    let mut text = kernels!("convolution", "elementwise", "chunk", "step").to_string();
     if lanes == 4 {
         text += include_str!("kernels/chain.cu");
         text += include_str!("kernels/difference.cu");
@@ -256,9 +254,21 @@ pub(super) fn step(ode: &OdePlan, tableau: &Tableau, lanes: usize, shares: StepS
     for (name, layer) in names.iter().zip(&ode.dynamics) {
         text += &layer_struct(name, layer);
     }
-    let StepShares { rows, threads, .. } = shares;
+    let StepShares { threads, blocks, shared, memory } = shares;
     let _ = writeln!(text, "using N = Dynamics<{}>;", names.join(", "));
-    let bounds = format!("extern \"C\" __global__ void __launch_bounds__({threads})");
+    let _ = if lanes == 4 {
+        writeln!(
+            text,
+            "using M = DifferenceMemory<N, T, {threads}>;\n\
+             static_assert(4 * M::floats == {shared} && M::slopes == {memory}, \"source.rs counts otherwise\");"
+        )
+    } else {
+        writeln!(
+            text,
+            "static_assert(4 * StepMemory<N, T, {lanes}, {threads}>::floats == {shared}, \"source.rs counts otherwise\");"
+        )
+    };
+    let bounds = format!("extern \"C\" __global__ void __launch_bounds__({threads}, {blocks})");
     let start = "const float* xc, const float* xr, float time, float h, Weights net, float* yc, float* yr, float* errors, float* inputs";
     let end = "const float* gyc, const float* gyr, float h, float error_weight, Weights net";
     let out = "float* grads, float* gxc, float* gxr, int batch, int last_stage";
@@ -266,17 +276,17 @@ pub(super) fn step(ode: &OdePlan, tableau: &Tableau, lanes: usize, shares: StepS
         let _ = write!(
             text,
             "{bounds} forward({start}, u16* masks, u8* state_masks, u8* end_masks, float* memory, int batch) {{ \
-             difference_forward<N, T, {rows}, {threads}>(xc, xr, time, h, net, yc, yr, errors, inputs, masks, state_masks, end_masks, memory, batch); }}\n\
+             difference_forward<N, T, {threads}>(xc, xr, time, h, net, yc, yr, errors, inputs, masks, state_masks, end_masks, memory, batch); }}\n\
              {bounds} backward({end}, const u16* masks, const u8* state_masks, const u8* end_masks, float* memory, {out}) {{ \
-             difference_backward<N, T, {rows}, {threads}>(gyc, gyr, h, error_weight, net, masks, state_masks, end_masks, memory, grads, gxc, gxr, batch, last_stage); }}\n"
+             difference_backward<N, T, {threads}>(gyc, gyr, h, error_weight, net, masks, state_masks, end_masks, memory, grads, gxc, gxr, batch, last_stage); }}\n"
         );
     } else {
         let _ = write!(
             text,
             "{bounds} forward({start}, u8* masks, signed char* signs, int batch) {{ \
-             step_forward<N, T, {rows}, {lanes}, {threads}>(xc, xr, time, h, net, yc, yr, errors, inputs, masks, signs, batch); }}\n\
+             step_forward<N, T, {lanes}, {threads}>(xc, xr, time, h, net, yc, yr, errors, inputs, masks, signs, batch); }}\n\
              {bounds} backward({end}, const u8* masks, const signed char* signs, {out}) {{ \
-             step_backward<N, T, {rows}, {lanes}, {threads}>(gyc, gyr, h, error_weight, net, masks, signs, grads, gxc, gxr, batch, last_stage); }}\n"
+             step_backward<N, T, {lanes}, {threads}>(gyc, gyr, h, error_weight, net, masks, signs, grads, gxc, gxr, batch, last_stage); }}\n"
         );
     }
     text

@@ -2,7 +2,7 @@
 //
 // Tensors are [sample][channel][row][column]. A thread owns "items" of a layer: one output channel and a few whole
 // rows of it, so that a weight is loaded once for many products, lanes of a warp read weights side by side and pixels
-// by broadcast. Lanes of numbers travel together: points have 1 (value), boxes 2 (centre, radius), boxes in difference
+// by broadcast; in solver steps it owns chunks (chunk.cu). Lanes of numbers travel together: points have 1 (value), boxes 2 (centre, radius), boxes in difference
 // form 4 (centre, radius, and the same of the difference to the stage before); odd lanes are multiplied by |w|.
 //
 // Sums over samples are formed in a fixed order: each block owns a slab of partial sums, no atomics anywhere.
@@ -23,10 +23,11 @@ template <int FROM, int TO, class F> DEV void each(F&& f) {
 
 __device__ constexpr int most(int a, int b) { return a > b ? a : b; }
 
-// Rows in shared memory are padded to whole float4s, planes by one more against bank conflicts.
+// Rows in shared memory are padded to whole float4s, planes by one more against bank conflicts, or by two where four planes
+// would lie on two banks' worth of float4s. (source.rs computes the same sizes.)
 template <int H, int W> struct Plane {
     static constexpr int row = (W + 3) / 4 * 4;
-    static constexpr int size = H * row + 4;
+    static constexpr int size = H * row + (H * row % 16 == 12 ? 8 : 4);
 };
 
 // How an H×W image of C channels is dealt out: items of ROWS rows of one channel.
@@ -61,11 +62,6 @@ template <int W> DEV void store_row(float* p, const float* r) {
         for (int x = 0; x < W; x++) p[x] = r[x];
     }
 }
-// Entries that lie STRIDE apart, as in images with the channels last: lanes of a warp write side by side.
-template <int STRIDE, int N> DEV void store_apart(float* p, const float* r) {
-    #pragma unroll
-    for (int x = 0; x < N; x++) p[x * STRIDE] = r[x];
-}
 // Rows of shared memory are padded, so they can always be read in float4s.
 template <int W> DEV void load_shared_row(const float* p, float* r) {
     #pragma unroll
@@ -89,9 +85,6 @@ template <int C, int H, int W> DEV void stage_planes(const float* from, float* t
         for (int x = 0; x < W; x++) p[x] = r[x];
     }
 }
-
-DEV float kept_bits(float x, u32 keep) { return __uint_as_float(__float_as_uint(x) & keep); }
-constexpr u32 MAGNITUDE = 0x7fffffffu;
 
 // What the layers of a network's stretch look like in memory.
 struct Weights {

@@ -1,21 +1,44 @@
-// Convolutions and their transposes, by one thread and by a block together.
+// Convolutions and their transposes.
 
-// acc[lane][row][column] = sum over inputs of w * pixel for output channel `oc` and the rows from `row0` on.
-// Lanes lie LANE_FLOATS apart; of every weight the bits in `keep` are used. w: [in][tap][out]. Rows outside the image are skipped at run time (the same for a whole warp), columns at compile time.
-template <class L, int ROWS, int LANES, int LANE_FLOATS>
-DEV void convolve(const float* planes, const float* w, int oc, int row0, float acc[LANES][ROWS * L::OW], u32 keep = ~0u,
-                  int first = 0, int last = L::CI) {
+// Calls body(channel, weights) for every STEP-th channel from `part` on. w: [channel][tap][other channel]. Threads that share their
+// channels (STEP > 1) each work long on one, and load the weights of the next one meanwhile.
+template <int CHANNELS, int OTHERS, int TAPS, int LANES, int STEP, class F>
+DEV void each_channel(const float* w, int other, int part, F&& body) {
+    auto load = [&](int channel, float* to) {
+        const float* from = w + (channel * (TAPS * OTHERS) + other);
+        #pragma unroll
+        for (int k = 0; k < TAPS; k++) to[k] = __ldg(from + k * OTHERS);
+    };
+    constexpr bool even = CHANNELS % STEP == 0;  // then all threads do the same
+    float now[TAPS], ahead[TAPS];
+    if (STEP > 1 && (even || part < CHANNELS)) load(part, now);
+    #pragma unroll (LANES <= (STEP > 1 ? 2 : 1) ? 2 : 1)
+    for (int first = 0; first < CHANNELS; first += STEP) {
+        int channel = first + part;
+        if (!even && channel >= CHANNELS) break;
+        if constexpr (STEP == 1) {
+            load(channel, now);
+            body(channel, now);
+        } else {
+            if ((even ? first : channel) + STEP < CHANNELS) load(channel + STEP, ahead);
+            body(channel, now);
+            #pragma unroll
+            for (int k = 0; k < TAPS; k++) now[k] = ahead[k];
+        }
+    }
+}
+
+// acc[lane][row][column] = sum of w * pixel over every STEP-th input channel from `part` on, for output channel `oc` and the rows
+// from `row0` on; entries after those are zero. Lanes lie LANE_FLOATS apart. w: [in][tap][out]. Rows outside the image are
+// skipped at run time (the same for a whole warp), columns at compile time.
+template <class L, int ROWS, int LANES, int LANE_FLOATS, int STEP = 1, int SIZE>
+DEV void convolve(const float* planes, const float* w, int oc, int row0, float (&acc)[LANES][SIZE], int part = 0) {
     using P = Plane<L::IH, L::IW>;
-    constexpr int taps = L::KH * L::KW;
     #pragma unroll
     for (int q = 0; q < LANES; q++)
         #pragma unroll
-        for (int i = 0; i < ROWS * L::OW; i++) acc[q][i] = 0.0f;
-    #pragma unroll (LANES == 1 ? 2 : 1)
-    for (int ci = first; ci < last; ci++) {
-        float wv[taps];
-        #pragma unroll
-        for (int k = 0; k < taps; k++) wv[k] = kept_bits(__ldg(w + (ci * taps + k) * L::CO + oc), keep);
+        for (int i = 0; i < SIZE; i++) acc[q][i] = 0.0f;
+    each_channel<L::CI, L::CO, L::KH * L::KW, LANES, STEP>(w, oc, part, [&](int ci, const float* wv) {
         const float* plane = planes + ci * P::size;
         #pragma unroll
         for (int r = 0; r < (ROWS - 1) * L::SH + L::KH; r++) {
@@ -41,16 +64,14 @@ DEV void convolve(const float* planes, const float* w, int oc, int row0, float a
                 }
             }
         }
-    }
+    });
 }
 
 // The transpose: acc[lane][row][column] for input channel `ci` and the input rows from `row0` on (a multiple of the
 // stride if the stride is more than one). wt: [out][tap][in]; planes hold gradients of the outputs.
-template <class L, int ROWS, int LANES, int LANE_FLOATS>
-DEV void convolve_back(const float* planes, const float* wt, int ci, int row0, float acc[LANES][ROWS * L::IW], u32 keep = ~0u,
-                       int first_channel = 0, int last_channel = L::CO) {
+template <class L, int ROWS, int LANES, int LANE_FLOATS, int STEP = 1, int SIZE>
+DEV void convolve_back(const float* planes, const float* wt, int ci, int row0, float (&acc)[LANES][SIZE], int part = 0) {
     using P = Plane<L::OH, L::OW>;
-    constexpr int taps = L::KH * L::KW;
     // Output rows that touch input row o are (row0 + o + PH - ky) / SH.
     constexpr int shift = (L::KH + L::SH - 1) / L::SH;
     constexpr int first = L::PH / L::SH - shift;
@@ -58,12 +79,8 @@ DEV void convolve_back(const float* planes, const float* wt, int ci, int row0, f
     #pragma unroll
     for (int q = 0; q < LANES; q++)
         #pragma unroll
-        for (int i = 0; i < ROWS * L::IW; i++) acc[q][i] = 0.0f;
-    #pragma unroll (LANES == 1 ? 2 : 1)
-    for (int oc = first_channel; oc < last_channel; oc++) {
-        float wv[taps];
-        #pragma unroll
-        for (int k = 0; k < taps; k++) wv[k] = kept_bits(__ldg(wt + (oc * taps + k) * L::CI + ci), keep);
+        for (int i = 0; i < SIZE; i++) acc[q][i] = 0.0f;
+    each_channel<L::CO, L::CI, L::KH * L::KW, LANES, STEP>(wt, ci, part, [&](int oc, const float* wv) {
         const float* plane = planes + oc * P::size;
         #pragma unroll
         for (int d = first; d <= last; d++) {
@@ -93,91 +110,5 @@ DEV void convolve_back(const float* planes, const float* wt, int ci, int row0, f
                 }
             }
         }
-    }
-}
-
-// In a solver step a thread owns few entries but all lanes of them. Products are cheapest the other way round: one lane, many
-// rows, so that a weight serves many products. So each thread convolves for one lane and a part of the channels summed over, and
-// the block exchanges the results. (source.rs computes the same sizes.)
-template <int C, int H, int W, int SUMMED, int LANES, int NT> struct Exchange {
-    static __device__ constexpr int most_rows() {
-        int rows = H;
-        while (rows > 1 && rows * W > 32) rows = (rows + 1) / 2;
-        return rows;
-    }
-    static __device__ constexpr int parts() {
-        int split = 1;
-        while (split < 4 && 2 * split <= SUMMED && 2 * split * LANES * C * groups <= NT) split *= 2;
-        return split;
-    }
-    static constexpr int rows = most_rows();
-    static constexpr int groups = (H + rows - 1) / rows;
-    static constexpr int split = parts();
-    static constexpr int stride = (H * W) | 1;  // odd, against bank conflicts
-    static constexpr int lane = C * stride;
-    static constexpr int items = LANES * split * groups * C;
-    static constexpr int slots = split > 1 ? split - 1 : 1;
-    static constexpr int floats = LANES * slots * lane;
-};
-template <class L, int LANES, int NT, bool BACK> struct ExchangeOf {
-    using type = Exchange<L::CO, L::OH, L::OW, L::CI, LANES, NT>;
-};
-template <class L, int LANES, int NT> struct ExchangeOf<L, LANES, NT, true> {
-    using type = Exchange<L::CI, L::IH, L::IW, L::CO, LANES, NT>;
-};
-
-// Puts W x of the first `lanes` lanes (or the transpose) into `exchange`[lane][channel][entry]. All threads of the block must come
-// here; the results are there for all when it returns. Where the sum is split, the first part's thread adds up the others'.
-template <class L, int LANES, int NT, int LANE_FLOATS, bool BACK>
-DEV void convolve_together(const float* planes, const float* w, float* exchange, int lanes) {
-    constexpr int C = BACK ? L::CI : L::CO, H = BACK ? L::IH : L::OH, W = BACK ? L::IW : L::OW, summed = BACK ? L::CO : L::CI;
-    using X = typename ExchangeOf<L, LANES, NT, BACK>::type;
-    constexpr int entries = X::rows * W;
-    static_assert(X::split == 1 || X::items <= NT, "a thread has one part of one sum");
-    for (int item = threadIdx.x; item < (X::split > 1 ? NT : X::items); item += NT) {
-        int c = item % C, row0 = item / C % X::groups * X::rows;
-        int part = item / (C * X::groups) % X::split, q = item / (C * X::groups * X::split);
-        bool busy = q < lanes;
-        float acc[1][entries];
-        if (busy) {
-            u32 keep = (q & 1) ? MAGNITUDE : ~0u;
-            int first = part * summed / X::split, last = (part + 1) * summed / X::split;
-            if constexpr (BACK) convolve_back<L, X::rows, 1, 0>(planes + q * LANE_FLOATS, w, c, row0, acc, keep, first, last);
-            else convolve<L, X::rows, 1, 0>(planes + q * LANE_FLOATS, w, c, row0, acc, keep, first, last);
-        }
-        float* to = exchange + q * X::lane + c * X::stride + row0 * W;
-        if constexpr (X::split > 1) {
-            if (busy && part > 0) {
-                #pragma unroll
-                for (int v = 0; v < entries; v++)
-                    if (H % X::rows == 0 || row0 * W + v < H * W) to[(part - 1) * LANES * X::lane + v] = acc[0][v];
-            }
-            __syncthreads();
-            busy = busy && part == 0;
-            if (busy) {
-                #pragma unroll
-                for (int slot = 0; slot < X::slots; slot++)
-                    #pragma unroll
-                    for (int v = 0; v < entries; v++)
-                        if (H % X::rows == 0 || row0 * W + v < H * W) acc[0][v] += to[slot * LANES * X::lane + v];
-            }
-        }
-        if (busy) {
-            #pragma unroll
-            for (int v = 0; v < entries; v++)
-                if (H % X::rows == 0 || row0 * W + v < H * W) to[v] = acc[0][v];
-        }
-    }
-    __syncthreads();
-}
-// What a thread owns of the exchanged results: the rows from `row0` on of channel `c`.
-template <class L, int LANES, int NT, int ROWS, bool BACK, int ENTRIES>
-DEV void take(const float* exchange, int c, int row0, float out[][ENTRIES]) {
-    constexpr int H = BACK ? L::IH : L::OH, W = BACK ? L::IW : L::OW;
-    using X = typename ExchangeOf<L, LANES, NT, BACK>::type;
-    #pragma unroll
-    for (int q = 0; q < LANES; q++)
-        #pragma unroll
-        for (int v = 0; v < ROWS * W; v++)
-            if (H % ROWS == 0 || row0 * W + v < H * W) out[q][v] = exchange[q * X::lane + c * X::stride + row0 * W + v];
+    });
 }

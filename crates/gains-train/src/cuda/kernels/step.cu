@@ -22,244 +22,191 @@ template <class... Ls> struct Sizes<Dynamics<Ls...>> {
         ((sum += i++ < upto ? (Ls::CO * Ls::OH * Ls::OW + 3) / 4 * 4 : 0), ...);
         return sum;
     }
-    template <int LANES, int NT> static __device__ constexpr int exchange_floats() {  // largest exchange
-        int size = 0;
-        ((size = most(size, most(ExchangeOf<Ls, LANES, NT, false>::type::floats, ExchangeOf<Ls, LANES, NT, true>::type::floats))), ...);
-        return size;
-    }
     static __device__ constexpr int plane_floats() {  // largest image in padded planes
         int size = 0;
         ((size = most(size, most(Ls::CI * Plane<Ls::IH, Ls::IW>::size, Ls::CO * Plane<Ls::OH, Ls::OW>::size))), ...);
         return size;
     }
+    // Planes of all lanes, twice: see `turn`. The sums over the block take their place in the end.
+    static __device__ constexpr int both_planes(int lanes) { return most(2 * lanes * plane_floats(), 64); }
 };
 
 // Tableaux are structs with STAGES, SOLUTION (stages the solution needs), ERROR (whether there is an estimate) and
 // functions A(stage, stage), DA (differences of rows), TA (their tail sums), B, C, E, TB and TE (tail sums of B and E).
 
+// Shared memory of both ways: planes[lane] twice, then slopes[stage][lane][piece], private to their threads.
+template <class N, class T, int LANES, int NT> struct StepMemory {
+    using State = OutputChunk<typename LayerAt<N::count - 1, N>::type, NT>;
+    static constexpr int slopes = Sizes<N>::both_planes(LANES);
+    static constexpr int floats = slopes + T::STAGES * LANES * State::kept * NT;
+};
+
 // One trial step. Saved for the way back: inputs[layer][lane][stage][sample][entry], masks[layer][stage][sample][entry],
 // signs of the error's centre. Null pointers: nothing is kept. errors[sample][4].
-template <class N, class T, int ROWS, int LANES, int NT>
+template <class N, class T, int LANES, int NT>
 DEV void step_forward(const float* xc, const float* xr, float time, float h, Weights net, float* yc, float* yr,
                       float* errors, float* inputs, u8* masks, signed char* signs, int batch) {
     using First = typename LayerAt<0, N>::type;
-    using Last = typename LayerAt<N::count - 1, N>::type;
     using S = Sizes<N>;
-    using D = Outputs<Last, ROWS>;
-    constexpr int n = First::CI * First::IH * First::IW;
-    constexpr int slots = (D::items + NT - 1) / NT;  // items of the state for each thread
-    constexpr int kept = slots * D::entries;
-    constexpr int lane_floats = S::plane_floats();
+    using M = StepMemory<N, T, LANES, NT>;
+    using D = typename M::State;
+    constexpr int n = First::CI * First::IH * First::IW, lane_floats = S::plane_floats();
     extern __shared__ float shared[];
-    float* planes = shared;                         // [LANES][lane_floats]
-    float* slopes = shared + LANES * lane_floats;   // [stage][lane][entry of the thread][thread]
-    float* exchange = slopes + T::STAGES * LANES * kept * NT;
-    float* scratch = exchange + S::template exchange_floats<LANES, NT>();
+    float *now = shared, *next = shared + LANES * lane_floats, *slopes = shared + M::slopes;
+    auto slope = [&](int stage, int lane, int piece) {
+        return slopes + ((stage * LANES + lane) * D::pieces + piece) * D::entries * NT;
+    };
     size_t b = blockIdx.x;
-    int tid = threadIdx.x;
     const float* from[2] = {xc + b * n, LANES == 2 ? xr + b * n : nullptr};
-    float x[LANES][kept];
-    #pragma unroll
-    for (int s = 0; s < slots; s++) {
-        int item = tid + s * NT;
-        if (item >= D::items) break;
-        int e0 = (item % Last::CO * Last::OH + item / Last::CO * ROWS) * Last::OW;
-        #pragma unroll
-        for (int q = 0; q < LANES; q++)
-            #pragma unroll
-            for (int r = 0; r < ROWS; r++) {
-                if (!D::whole && item / Last::CO * ROWS + r >= Last::OH) break;
-                load_row<Last::OW>(from[q] + e0 + r * Last::OW, &x[q][s * D::entries + r * Last::OW]);
-            }
-    }
     #pragma unroll 1
     for (int i = 0; i < T::STAGES; i++) {
         // The stage's input.
-        float in[LANES][kept];
-        #pragma unroll
-        for (int q = 0; q < LANES; q++)
+        #pragma unroll 1
+        for (int piece = 0; piece < D::pieces; piece++) {
+            D at(piece);
+            float in[LANES][D::entries];
             #pragma unroll
-            for (int v = 0; v < kept; v++) in[q][v] = x[q][v];
-        for (int j = 0; j < i; j++) {
-            float a = h * T::A(i, j);
-            if (a == 0.0f) continue;
+            for (int q = 0; q < LANES; q++) at.load(from[q], in[q]);
+            for (int j = 0; j < i; j++) {
+                float a = h * T::A(i, j);
+                if (a == 0.0f) continue;
+                #pragma unroll
+                for (int q = 0; q < LANES; q++) {
+                    float f = (q & 1) ? fabsf(a) : a, k[D::entries];
+                    load_private<D::entries, NT>(slope(j, q, piece), k);
+                    #pragma unroll
+                    for (int v = 0; v < D::entries; v++) in[q][v] = fmaf(f, k[v], in[q][v]);
+                }
+            }
             #pragma unroll
             for (int q = 0; q < LANES; q++) {
-                float f = (q & 1) ? fabsf(a) : a;
-                #pragma unroll
-                for (int v = 0; v < kept; v++)
-                    in[q][v] = fmaf(f, slopes[((j * LANES + q) * kept + v) * NT + tid], in[q][v]);
+                at.write_planes(next + q * lane_floats, in[q]);
+                if (inputs) at.store(inputs + ((size_t)(q * T::STAGES + i) * batch + b) * n, in[q]);
             }
         }
-        using P0 = Plane<First::IH, First::IW>;
-        #pragma unroll
-        for (int s = 0; s < slots; s++) {
-            int item = tid + s * NT;
-            if (item >= D::items) break;
-            int c = item % Last::CO, row0 = item / Last::CO * ROWS;
-            #pragma unroll
-            for (int q = 0; q < LANES; q++)
-                #pragma unroll
-                for (int r = 0; r < ROWS; r++) {
-                    if (!D::whole && row0 + r >= Last::OH) break;
-                    float* row = &in[q][s * D::entries + r * Last::OW];
-                    float* p = planes + q * lane_floats + c * P0::size + (row0 + r) * P0::row;
-                    #pragma unroll
-                    for (int xx = 0; xx < Last::OW; xx++) p[xx] = row[xx];
-                    if (inputs)
-                        store_row<Last::OW>(inputs + ((size_t)(q * T::STAGES + i) * batch + b) * n + (c * Last::OH + row0 + r) * Last::OW, row);
-                }
-        }
-        __syncthreads();
-        float at = time + T::C(i) * h;
+        turn(now, next);
+        float stage_time = time + T::C(i) * h;
         each<0, N::count>([&](auto number) {
             constexpr int l = decltype(number)::value;
             using L = typename LayerAt<l, N>::type;
-            using O = Outputs<L, ROWS>;
+            using O = OutputChunk<L, NT>;
             constexpr int nout = L::CO * L::OH * L::OW;
-            constexpr int mine = (O::items + NT - 1) / NT;
             constexpr bool last = l == N::count - 1;
-            float acc[mine][LANES][O::entries];
-            convolve_together<L, LANES, NT, lane_floats, false>(planes, net.w[l], exchange, LANES);
-            #pragma unroll
-            for (int s = 0; s < mine; s++) {
-                int item = tid + s * NT;
-                if (item >= O::items) break;
-                int oc = item % L::CO, row0 = item / L::CO * ROWS;
-                take<L, LANES, NT, ROWS, false>(exchange, oc, row0, acc[s]);
-                float bb = net.bias[l][oc];
+            #pragma unroll 1
+            for (int piece = 0; piece < O::pieces; piece++) {
+                O at(piece);
+                float acc[LANES][O::entries], shift[O::entries];
+                convolve_chunk<L, LANES, lane_floats, false>(now, net.w[l], at, acc);
+                float bias = net.bias[l][at.safe_channel()];
+                if constexpr (L::TIME) at.load(net.shift[l], shift);
                 u32 m[O::entries];
-                size_t e0 = (oc * L::OH + row0) * L::OW;
                 #pragma unroll
                 for (int v = 0; v < O::entries; v++) {
-                    float shift = 0.0f;
-                    if constexpr (L::TIME) shift = (O::whole || row0 + v / L::OW < L::OH) ? at * net.shift[l][e0 + v] : 0.0f;
-                    acc[s][0][v] += bb + shift;
+                    acc[0][v] += L::TIME ? bias + stage_time * shift[v] : bias;
                     m[v] = 3;
-                    if constexpr (L::RELU) m[v] = relu<LANES>(acc[s][0][v], acc[s][LANES - 1][v]);
+                    if constexpr (L::RELU) m[v] = relu<LANES>(acc[0][v], acc[LANES - 1][v]);
                 }
-                if (masks) {
-                    #pragma unroll
-                    for (int r = 0; r < ROWS; r++) {
-                        if (!O::whole && row0 + r >= L::OH) break;
-                        store_masks<L::OW>(masks + (size_t)T::STAGES * batch * S::outputs(l) + ((size_t)i * batch + b) * nout + e0 + r * L::OW, m + r * L::OW);
-                    }
-                }
+                if (masks) at.store_bits(masks + (size_t)T::STAGES * batch * S::outputs(l) + ((size_t)i * batch + b) * nout, m);
                 #pragma unroll
                 for (int q = 0; q < LANES; q++) {
                     if constexpr (last) {
-                        #pragma unroll
-                        for (int v = 0; v < O::entries; v++)
-                            slopes[((i * LANES + q) * kept + s * O::entries + v) * NT + tid] = acc[s][q][v];
+                        store_private<O::entries, NT>(slope(i, q, piece), acc[q]);
                     } else {
-                        using P = Plane<L::OH, L::OW>;
-                        #pragma unroll
-                        for (int r = 0; r < ROWS; r++) {
-                            if (!O::whole && row0 + r >= L::OH) break;
-                            float* p = planes + q * lane_floats + oc * P::size + (row0 + r) * P::row;
-                            #pragma unroll
-                            for (int xx = 0; xx < L::OW; xx++) p[xx] = acc[s][q][r * L::OW + xx];
-                            if (inputs)
-                                store_row<L::OW>(inputs + (size_t)LANES * T::STAGES * batch * S::inputs(l + 1) + ((size_t)(q * T::STAGES + i) * batch + b) * nout + e0 + r * L::OW,
-                                                 &acc[s][q][r * L::OW]);
-                        }
+                        at.write_planes(next + q * lane_floats, acc[q]);
+                        if (inputs)
+                            at.store(inputs + (size_t)LANES * T::STAGES * batch * S::inputs(l + 1) + ((size_t)(q * T::STAGES + i) * batch + b) * nout, acc[q]);
                     }
                 }
             }
-            if constexpr (!last) __syncthreads();
+            // Nobody but its thread reads a slope, and the next stage's input goes to the planes that are not being read.
+            if constexpr (!last) turn(now, next);
         });
     }
     // The end and the error estimate.
     float low = 0.0f, high = 0.0f, size = 0.0f, speed = 0.0f;
     float* to[2] = {yc + b * n, LANES == 2 ? yr + b * n : nullptr};
-    #pragma unroll
-    for (int s = 0; s < slots; s++) {
-        int item = tid + s * NT;
-        if (item >= D::items) break;
-        int row0 = item / Last::CO * ROWS, e0 = (item % Last::CO * Last::OH + row0) * Last::OW;
+    #pragma unroll 1
+    for (int piece = 0; piece < D::pieces; piece++) {
+        D at(piece);
+        float x[LANES][D::entries], y[LANES][D::entries], e[2][D::entries], k[D::entries];
         #pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            if (!D::whole && row0 + r >= Last::OH) break;
-            float y[LANES][Last::OW];
+        for (int q = 0; q < 2; q++)
             #pragma unroll
-            for (int xx = 0; xx < Last::OW; xx++) {
-                int v = s * D::entries + r * Last::OW + xx;
-                float e[2] = {0.0f, 0.0f};
+            for (int v = 0; v < D::entries; v++) e[q][v] = 0.0f;
+        #pragma unroll
+        for (int q = 0; q < LANES; q++) {
+            at.load(from[q], x[q]);
+            #pragma unroll
+            for (int v = 0; v < D::entries; v++) y[q][v] = x[q][v];
+            for (int j = 0; j < T::STAGES; j++) {
+                float bj = h * T::B(j), ej = h * T::E(j);
+                load_private<D::entries, NT>(slope(j, q, piece), k);
                 #pragma unroll
-                for (int q = 0; q < LANES; q++) {
-                    float sum = x[q][v];
-                    for (int j = 0; j < T::STAGES; j++) {
-                        float k = slopes[((j * LANES + q) * kept + v) * NT + tid];
-                        float bj = h * T::B(j), ej = h * T::E(j);
-                        sum = fmaf((q & 1) ? fabsf(bj) : bj, k, sum);
-                        e[q] = fmaf((q & 1) ? fabsf(ej) : ej, k, e[q]);
-                    }
-                    y[q][xx] = sum;
+                for (int v = 0; v < D::entries; v++) {
+                    y[q][v] = fmaf((q & 1) ? fabsf(bj) : bj, k[v], y[q][v]);
+                    e[q][v] = fmaf((q & 1) ? fabsf(ej) : ej, k[v], e[q][v]);
                 }
-                float magnitude = fabsf(e[0]);
-                // Not fmaxf, which would swallow a NaN.
-                float least = magnitude - e[1];
-                low += least < 0.0f ? 0.0f : least;
-                high += magnitude + e[1];
-                size += fabsf(x[0][v]);
-                speed += fabsf(slopes[v * NT + tid]);
-                if (signs) signs[b * n + e0 + r * Last::OW + xx] = e[0] > 0.0f ? 1 : e[0] < 0.0f ? -1 : 0;
             }
-            #pragma unroll
-            for (int q = 0; q < LANES; q++) store_row<Last::OW>(to[q] + e0 + r * Last::OW, y[q]);
+            at.store(to[q], y[q]);
         }
+        u32 m[D::entries];
+        load_private<D::entries, NT>(slope(0, 0, piece), k);
+        #pragma unroll
+        for (int v = 0; v < D::entries; v++) {
+            m[v] = e[0][v] > 0.0f ? 1u : e[0][v] < 0.0f ? 0xffu : 0u;
+            if (!at.has(v)) continue;
+            float magnitude = fabsf(e[0][v]);
+            // Not fmaxf, which would swallow a NaN.
+            float least = magnitude - e[1][v];
+            low += least < 0.0f ? 0.0f : least;
+            high += magnitude + e[1][v];
+            size += fabsf(x[0][v]);
+            speed += fabsf(k[v]);
+        }
+        if (signs) at.store_bits(reinterpret_cast<u8*>(signs) + b * n, m);
     }
-    block_sum2(low, high, scratch);
-    block_sum2(size, speed, scratch);
-    if (tid == 0) *reinterpret_cast<float4*>(errors + b * 4) = make_float4(low, high, size, speed);
+    block_sum2(low, high, shared);
+    block_sum2(size, speed, shared);
+    if (threadIdx.x == 0) *reinterpret_cast<float4*>(errors + b * 4) = make_float4(low, high, size, speed);
 }
 
 // Gradients at the start of a step. `grads[layer][lane][stage < last][sample][position][channel]` receives the gradients in front of
 // each activation, for the gradients of weights.
-template <class N, class T, int ROWS, int LANES, int NT>
+template <class N, class T, int LANES, int NT>
 DEV void step_backward(const float* gyc, const float* gyr, float h, float error_weight, Weights net, const u8* masks,
                        const signed char* signs, float* grads, float* gxc, float* gxr, int batch, int last_stage) {
     using First = typename LayerAt<0, N>::type;
-    using Last = typename LayerAt<N::count - 1, N>::type;
     using S = Sizes<N>;
-    using D = Outputs<Last, ROWS>;
-    constexpr int n = First::CI * First::IH * First::IW;
-    constexpr int slots = (D::items + NT - 1) / NT;
-    constexpr int kept = slots * D::entries;
-    constexpr int lane_floats = S::plane_floats();
+    using M = StepMemory<N, T, LANES, NT>;
+    using D = typename M::State;
+    constexpr int n = First::CI * First::IH * First::IW, lane_floats = S::plane_floats();
     extern __shared__ float shared[];
-    float* planes = shared;
-    float* slopes = shared + LANES * lane_floats;
-    float* exchange = slopes + T::STAGES * LANES * kept * NT;
+    float *now = shared, *next = shared + LANES * lane_floats, *slopes = shared + M::slopes;
+    auto slope = [&](int stage, int lane, int piece) {
+        return slopes + ((stage * LANES + lane) * D::pieces + piece) * D::entries * NT;
+    };
     size_t b = blockIdx.x;
-    int tid = threadIdx.x;
     const float* from[2] = {gyc + b * n, LANES == 2 ? gyr + b * n : nullptr};
-    float gx[LANES][kept];
-    #pragma unroll
-    for (int q = 0; q < LANES; q++)
+    float* to[2] = {gxc + b * n, LANES == 2 ? gxr + b * n : nullptr};  // sums up what the stages say
+    #pragma unroll 1
+    for (int piece = 0; piece < D::pieces; piece++) {
+        D at(piece);
+        float g[LANES][D::entries], k[LANES][D::entries];
+        u32 m[D::entries];
         #pragma unroll
-        for (int v = 0; v < kept; v++) gx[q][v] = 0.0f;
-    #pragma unroll
-    for (int s = 0; s < slots; s++) {
-        int item = tid + s * NT;
-        if (item >= D::items) break;
-        int row0 = item / Last::CO * ROWS, e0 = (item % Last::CO * Last::OH + row0) * Last::OW;
+        for (int q = 0; q < LANES; q++) { at.load(from[q], g[q]); at.store(to[q], g[q]); }
         #pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            if (!D::whole && row0 + r >= Last::OH) break;
+        for (int v = 0; v < D::entries; v++) m[v] = 0;
+        if (error_weight != 0.0f) at.load_bits(reinterpret_cast<const u8*>(signs) + b * n, m);
+        for (int j = 0; j < last_stage; j++) {
+            float bj = h * T::B(j), ej = h * T::E(j);
             #pragma unroll
-            for (int q = 0; q < LANES; q++) load_row<Last::OW>(from[q] + e0 + r * Last::OW, &gx[q][s * D::entries + r * Last::OW]);
-            #pragma unroll
-            for (int xx = 0; xx < Last::OW; xx++) {
-                int v = s * D::entries + r * Last::OW + xx;
-                float ge = error_weight != 0.0f ? error_weight * (float)signs[b * n + e0 + r * Last::OW + xx] : 0.0f;
-                for (int j = 0; j < last_stage; j++) {
-                    float bj = h * T::B(j), ej = h * T::E(j);
-                    slopes[(j * LANES * kept + v) * NT + tid] = bj * gx[0][v] + ej * ge;
-                    if constexpr (LANES == 2)
-                        slopes[((j * LANES + 1) * kept + v) * NT + tid] = fabsf(bj) * gx[1][v] + fabsf(ej) * error_weight;
-                }
+            for (int v = 0; v < D::entries; v++) {
+                k[0][v] = bj * g[0][v] + ej * (error_weight * (float)(signed char)m[v]);
+                if constexpr (LANES == 2) k[1][v] = fabsf(bj) * g[1][v] + fabsf(ej) * error_weight;
             }
+            #pragma unroll
+            for (int q = 0; q < LANES; q++) store_private<D::entries, NT>(slope(j, q, piece), k[q]);
         }
     }
     #pragma unroll 1
@@ -267,101 +214,59 @@ DEV void step_backward(const float* gyc, const float* gyr, float h, float error_
         each<0, N::count>([&](auto number) {
             constexpr int l = N::count - 1 - decltype(number)::value;
             using L = typename LayerAt<l, N>::type;
-            using O = Outputs<L, ROWS>;
+            using O = OutputChunk<L, NT>;
             constexpr int nout = L::CO * L::OH * L::OW;
-            constexpr int mine = (O::items + NT - 1) / NT;
-            float d[mine][LANES][O::entries];
-            if constexpr (l < N::count - 1)
-                convolve_together<typename LayerAt<l + 1, N>::type, LANES, NT, lane_floats, true>(planes, net.wt[l + 1], exchange, LANES);
-            #pragma unroll
-            for (int s = 0; s < mine; s++) {
-                int item = tid + s * NT;
-                if (item >= O::items) break;
-                int oc = item % L::CO, row0 = item / L::CO * ROWS;
+            #pragma unroll 1
+            for (int piece = 0; piece < O::pieces; piece++) {
+                O at(piece);
+                float d[LANES][O::entries];
                 if constexpr (l == N::count - 1) {
                     #pragma unroll
-                    for (int q = 0; q < LANES; q++)
-                        #pragma unroll
-                        for (int v = 0; v < O::entries; v++) d[s][q][v] = slopes[((i * LANES + q) * kept + s * O::entries + v) * NT + tid];
+                    for (int q = 0; q < LANES; q++) load_private<O::entries, NT>(slope(i, q, piece), d[q]);
                 } else {
-                    take<typename LayerAt<l + 1, N>::type, LANES, NT, ROWS, true>(exchange, oc, row0, d[s]);
+                    convolve_chunk<typename LayerAt<l + 1, N>::type, LANES, lane_floats, true>(now, net.wt[l + 1], at, d);
                 }
-                size_t e0 = (oc * L::OH + row0) * L::OW;
-                const u8* mask = masks + (size_t)T::STAGES * batch * S::outputs(l) + ((size_t)i * batch + b) * nout + e0;
-                #pragma unroll
-                for (int r = 0; r < ROWS; r++) {
-                    if (!O::whole && row0 + r >= L::OH) break;
-                    if constexpr (L::RELU) {
-                        u32 m[L::OW];
-                        load_masks<L::OW>(mask + r * L::OW, m);
-                        #pragma unroll
-                        for (int xx = 0; xx < L::OW; xx++) relu_back<LANES>(m[xx], d[s][0][r * L::OW + xx], d[s][LANES - 1][r * L::OW + xx]);
-                    }
+                if constexpr (L::RELU) {
+                    u32 m[O::entries];
+                    at.load_bits(masks + (size_t)T::STAGES * batch * S::outputs(l) + ((size_t)i * batch + b) * nout, m);
                     #pragma unroll
-                    for (int q = 0; q < LANES; q++)
-                        if (grads)
-                            store_apart<L::CO, L::OW>(grads + (size_t)LANES * last_stage * batch * S::outputs(l) + ((size_t)(q * last_stage + i) * batch + b) * nout + (row0 + r) * L::OW * L::CO + oc,
-                                                      &d[s][q][r * L::OW]);
+                    for (int v = 0; v < O::entries; v++) relu_back<LANES>(m[v], d[0][v], d[LANES - 1][v]);
+                }
+                #pragma unroll
+                for (int q = 0; q < LANES; q++) {
+                    at.write_planes(next + q * lane_floats, d[q]);
+                    if (grads)
+                        at.store_last(grads + (size_t)LANES * last_stage * batch * S::outputs(l) + ((size_t)(q * last_stage + i) * batch + b) * nout, d[q]);
                 }
             }
-            #pragma unroll
-            for (int s = 0; s < mine; s++) {
-                int item = tid + s * NT;
-                if (item >= O::items) break;
-                int oc = item % L::CO, row0 = item / L::CO * ROWS;
-                using P = Plane<L::OH, L::OW>;
-                #pragma unroll
-                for (int q = 0; q < LANES; q++)
-                    #pragma unroll
-                    for (int r = 0; r < ROWS; r++) {
-                        if (!O::whole && row0 + r >= L::OH) break;
-                        float* p = planes + q * lane_floats + oc * P::size + (row0 + r) * P::row;
-                        #pragma unroll
-                        for (int xx = 0; xx < L::OW; xx++) p[xx] = d[s][q][r * L::OW + xx];
-                    }
-            }
-            __syncthreads();
+            turn(now, next);
         });
         // To the stage's input, and from there to the state and the earlier slopes.
-        convolve_together<First, LANES, NT, lane_floats, true>(planes, net.wt[0], exchange, LANES);
-        #pragma unroll
-        for (int s = 0; s < slots; s++) {
-            int item = tid + s * NT;
-            if (item >= D::items) break;
+        #pragma unroll 1
+        for (int piece = 0; piece < D::pieces; piece++) {
+            D at(piece);
             float g[LANES][D::entries];
-            take<First, LANES, NT, ROWS, true>(exchange, item % First::CI, item / First::CI * ROWS, g);
+            convolve_chunk<First, LANES, lane_floats, true>(now, net.wt[0], at, g);
             #pragma unroll
-            for (int q = 0; q < LANES; q++)
+            for (int q = 0; q < LANES; q++) {
+                float sum[D::entries];
+                at.load(to[q], sum);
                 #pragma unroll
-                for (int v = 0; v < D::entries; v++) gx[q][s * D::entries + v] += g[q][v];
+                for (int v = 0; v < D::entries; v++) sum[v] += g[q][v];
+                at.store(to[q], sum);
+            }
             for (int j = 0; j < i; j++) {
                 float a = h * T::A(i, j);
                 if (a == 0.0f) continue;
                 #pragma unroll
                 for (int q = 0; q < LANES; q++) {
-                    float f = (q & 1) ? fabsf(a) : a;
+                    float f = (q & 1) ? fabsf(a) : a, k[D::entries];
+                    load_private<D::entries, NT>(slope(j, q, piece), k);
                     #pragma unroll
-                    for (int v = 0; v < D::entries; v++) {
-                        float* k = &slopes[((j * LANES + q) * kept + s * D::entries + v) * NT + tid];
-                        *k = fmaf(f, g[q][v], *k);
-                    }
+                    for (int v = 0; v < D::entries; v++) k[v] = fmaf(f, g[q][v], k[v]);
+                    store_private<D::entries, NT>(slope(j, q, piece), k);
                 }
             }
         }
-        __syncthreads();
-    }
-    float* to[2] = {gxc + b * n, LANES == 2 ? gxr + b * n : nullptr};
-    #pragma unroll
-    for (int s = 0; s < slots; s++) {
-        int item = tid + s * NT;
-        if (item >= D::items) break;
-        int row0 = item / Last::CO * ROWS, e0 = (item % Last::CO * Last::OH + row0) * Last::OW;
-        #pragma unroll
-        for (int q = 0; q < LANES; q++)
-            #pragma unroll
-            for (int r = 0; r < ROWS; r++) {
-                if (!D::whole && row0 + r >= Last::OH) break;
-                store_row<Last::OW>(to[q] + e0 + r * Last::OW, &gx[q][s * D::entries + r * Last::OW]);
-            }
     }
 }
