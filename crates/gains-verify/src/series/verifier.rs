@@ -44,7 +44,7 @@ impl ForecastVerdict {
 pub struct ForecastSettings {
     /// How much worse predictions may become.
     pub tolerance: Tolerance,
-    /// Tried before the methods.
+    /// Tried before the last method, so that no time goes into proving falsehoods.
     pub attack: Option<SeriesAttack>,
     /// Ever more expensive ones. All but the last bound the features only as far as that is cheap.
     pub methods: Vec<SeriesMethod>,
@@ -164,19 +164,19 @@ impl<'a> ForecastVerifier<'a> {
             return Err(Reason::Concrete("nothing is observed at the target, or it is no number".into()));
         };
         report.limit = Some(property.limit);
-        if let Some(attack) = &settings.attack {
-            let started = Instant::now();
-            let stop = || clock.check(0).is_err();
-            let found = attack.run(&target, series, perturbation, &property, precision, &stop);
-            report.stages.push(StageReport { name: "attack".into(), elapsed: started.elapsed() });
-            report.attacked = Some(found.error).filter(|e| e.is_finite());
-            if let (true, Some(witness)) = (found.breaks, found.worst) {
-                return Ok(ForecastVerdict::Falsified { witness: Box::new(witness) });
-            }
-        }
         let mut unknown = Reason::Interrupted;
         for (index, &method) in settings.methods.iter().enumerate() {
             let last = index + 1 == settings.methods.len();
+            if let Some(attack) = settings.attack.as_ref().filter(|_| last) {
+                let started = Instant::now();
+                let stop = || clock.check(0).is_err();
+                let found = attack.run(&target, series, perturbation, &property, precision, &stop);
+                report.stages.push(StageReport { name: "attack".into(), elapsed: started.elapsed() });
+                report.attacked = Some(found.error).filter(|e| e.is_finite());
+                if let (true, Some(witness)) = (found.breaks, found.worst) {
+                    return Ok(ForecastVerdict::Falsified { witness: Box::new(witness) });
+                }
+            }
             let way = Way {
                 method,
                 mix: settings.mix,

@@ -36,6 +36,9 @@ pub enum Attacked {
     Always,
 }
 
+/// Steps of the attack with which `auto` looks for a witness before it takes up its most expensive bounds.
+const SHORT_ATTACK: usize = 15;
+
 /// How records are decided.
 #[derive(Clone, Debug)]
 pub struct Decider {
@@ -101,15 +104,19 @@ impl Decider {
     /// Decides one record. `auto` goes on step by step where boxes grew beyond use.
     pub fn decide(&self, question: Question<'_>, seed: u64, budget: Budget<'_>) -> Decided {
         let started = Instant::now();
-        let mut report = self.bound(question, self.methods(), started, budget);
+        let short = (self.method == MethodArg::Auto && self.attacked == Attacked::IfOpen).then(|| {
+            let attack = SeriesAttack { steps: SHORT_ATTACK, seed, ..SeriesAttack::default() };
+            SeriesAttack { step_size: self.step_size(&attack, question.perturbation), ..attack }
+        });
+        let mut report = self.bound(question, self.methods(), short, started, budget);
         let overflowed = matches!(report.verdict, ForecastVerdict::Unknown(Reason::Overflow { .. }));
         if self.method == MethodArg::Auto && overflowed {
             let stages = std::mem::take(&mut report.stages);
-            report = self.bound(question, vec![SeriesMethod::Stepwise], started, budget);
+            report = self.bound(question, vec![SeriesMethod::Stepwise], None, started, budget);
             report.stages.splice(0..0, stages);
         }
         let mut contradicts = false;
-        let open = report.verdict != ForecastVerdict::Verified;
+        let open = matches!(report.verdict, ForecastVerdict::Unknown(_));
         if let Some(attack) = self.attack.filter(|_| open || self.attacked == Attacked::Always) {
             let began = Instant::now();
             let late = || budget.timeout.is_some_and(|limit| started.elapsed() >= limit);
@@ -118,8 +125,10 @@ impl Decider {
             let attack = SeriesAttack { seed: attack.seed ^ seed, step_size, ..attack };
             let found = question.attack(attack, precision_of(self.arithmetic), &stop);
             report.stages.push(StageReport { name: "attack".into(), elapsed: began.elapsed() });
-            report.attacked = found.as_ref().map(|f| f.error).filter(|e| e.is_finite());
-            contradicts = !open && found.as_ref().is_some_and(|f| f.breaks);
+            let reached = found.as_ref().map(|f| f.error).filter(|e| e.is_finite());
+            report.attacked = reached.into_iter().chain(report.attacked).reduce(f64::max);
+            let breaks = found.as_ref().is_some_and(|f| f.breaks);
+            contradicts = breaks && report.verdict == ForecastVerdict::Verified;
             if let Some(witness) = found.filter(|f| f.breaks && open).and_then(|f| f.worst) {
                 report.verdict = ForecastVerdict::Falsified { witness: Box::new(witness) };
             }
@@ -140,17 +149,18 @@ impl Decider {
         }
     }
 
-    /// Tries methods for what is left of the time.
+    /// Tries methods for what is left of the time, with an attack before the last.
     fn bound(
         &self,
         question: Question<'_>,
         methods: Vec<SeriesMethod>,
+        attack: Option<SeriesAttack>,
         started: Instant,
         budget: Budget<'_>,
     ) -> ForecastReport {
         let settings = ForecastSettings {
             tolerance: question.tolerance,
-            attack: None,
+            attack,
             methods,
             step_form: self.step_form,
             arithmetic: self.arithmetic,
