@@ -30,7 +30,12 @@ impl Course {
     }
 
     /// Goes to where a checkpoint with so many parameters was saved, for a network of `parameters`.
-    pub(crate) fn restore(&mut self, at: Position, found: usize, parameters: usize) -> Result<(), TrainError> {
+    pub(crate) fn restore(
+        &mut self,
+        at: Position,
+        found: usize,
+        parameters: usize,
+    ) -> Result<(), TrainError> {
         if found != parameters {
             let message = format!("the checkpoint has {found} parameters, the network has {parameters}");
             return Err(TrainError::Data(message));

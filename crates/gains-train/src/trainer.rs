@@ -207,7 +207,8 @@ impl<D: Device> Trainer<D> {
         let epochs =
             |count: usize| phases.iter().take(count).map(|phase| u64::from(phase.epochs)).sum::<u64>();
         let each = u64::from(self.batches());
-        let done = (epochs(self.course.at.phase) + u64::from(self.course.at.epoch)) * each + u64::from(self.course.at.batch);
+        let at = self.course.at;
+        let done = (epochs(at.phase) + u64::from(at.epoch)) * each + u64::from(at.batch);
         (done, epochs(phases.len()) * each)
     }
 
@@ -219,16 +220,17 @@ impl<D: Device> Trainer<D> {
     /// Trains on the next batch; `None` if all is done.
     pub fn advance(&mut self) -> Result<Option<Advance>, TrainError> {
         self.course.still_sound()?;
-        while self.config.phases.get(self.course.at.phase).is_some_and(|phase| self.course.at.epoch >= phase.epochs) {
-            self.course.at = Position { phase: self.course.at.phase + 1, ..Position::default() };
+        let mut at = self.course.at;
+        while self.config.phases.get(at.phase).is_some_and(|phase| at.epoch >= phase.epochs) {
+            at = Position { phase: at.phase + 1, ..Position::default() };
         }
-        if self.course.at.phase >= self.config.phases.len() {
+        self.course.at = at;
+        if at.phase >= self.config.phases.len() {
             return Ok(None);
         }
-        if (self.course.at.epoch, self.course.at.batch) == (0, 0) {
+        if (at.epoch, at.batch) == (0, 0) {
             self.begin_phase()?;
         }
-        let at = self.course.at;
         let indices = self.course.samples();
         let batch = self.train(at, &indices).map_err(|failure| self.course.failed(at, failure))?;
         self.sums.add(&batch);
@@ -289,8 +291,9 @@ impl<D: Device> Trainer<D> {
     }
 
     fn end_epoch(&mut self, last: &BatchReport) -> Result<EpochReport, TrainError> {
-        let due = |every: u32, last: bool| every > 0 && (last || (self.course.at.epoch + 1).is_multiple_of(every));
-        let last_of_phase = self.course.at.epoch + 1 == self.config.phases[self.course.at.phase].epochs;
+        let Position { phase, epoch, .. } = self.course.at;
+        let due = |every: u32, last: bool| every > 0 && (last || (epoch + 1).is_multiple_of(every));
+        let last_of_phase = epoch + 1 == self.config.phases[phase].epochs;
         let rhythm = &self.config.rhythm;
         let (save, look) = (due(rhythm.checkpoint, last_of_phase), due(rhythm.evaluation, last_of_phase));
         let mut report = self.sums.report(last);
@@ -300,10 +303,11 @@ impl<D: Device> Trainer<D> {
         }
         self.sums = EpochSums::default();
         self.last_epoch = Some(report.clone());
-        self.course.at = Position { phase: self.course.at.phase, epoch: self.course.at.epoch + 1, batch: 0 };
-        if last_of_phase {
-            self.course.at = Position { phase: self.course.at.phase + 1, ..Position::default() };
-        }
+        self.course.at = if last_of_phase {
+            Position { phase: phase + 1, ..Position::default() }
+        } else {
+            Position { phase, epoch: epoch + 1, batch: 0 }
+        };
         Ok(report)
     }
 
