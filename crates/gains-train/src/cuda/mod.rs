@@ -277,6 +277,28 @@ fn open(ordinal: usize) -> Result<Arc<CudaContext>, DeviceError> {
             "install the NVIDIA driver, or train with --device cpu",
         ));
     }
+    let too_old = || {
+        missing(
+            "the CUDA driver is too old for this program".into(),
+            "update the NVIDIA driver, or train with --device cpu",
+        )
+    };
+    let refused = |error: String| {
+        missing(
+            format!("CUDA device {ordinal} cannot be opened: {error}"),
+            "check `nvidia-smi`, or train with --device cpu",
+        )
+    };
+    let version = || cudarc::driver::result::init().and_then(|()| driver_version());
+    let version = without_panic(move || version().map_err(|error| error.to_string()))
+        .ok_or_else(too_old)?
+        .map_err(refused)?;
+    if version < OLDEST_DRIVER {
+        return Err(missing(
+            format!("the CUDA driver is too old: it speaks CUDA {}.{}", version / 1000, version % 1000 / 10),
+            "update the NVIDIA driver to one for CUDA 12 or newer, or train with --device cpu",
+        ));
+    }
     // SAFETY: as above.
     if !unsafe { cudarc::nvrtc::sys::is_culib_present() } {
         return Err(missing(
@@ -284,31 +306,18 @@ fn open(ordinal: usize) -> Result<Arc<CudaContext>, DeviceError> {
             "install the CUDA toolkit's NVRTC and put its folder on LD_LIBRARY_PATH, or train with --device cpu",
         ));
     }
-    // A driver that lacks a function the bindings want panics in the bindings.
-    let opened = std::panic::catch_unwind(|| {
-        let version = cudarc::driver::result::init().and_then(|()| driver_version());
-        (version, CudaContext::new(ordinal))
-    });
-    let Ok((version, context)) = opened else {
-        return Err(missing(
-            "the CUDA driver is too old for this program".into(),
-            "update the NVIDIA driver, or train with --device cpu",
-        ));
-    };
-    if let Ok(version) = version
-        && version < OLDEST_DRIVER
-    {
-        return Err(missing(
-            format!("the CUDA driver is too old: it speaks CUDA {}.{}", version / 1000, version % 1000 / 10),
-            "update the NVIDIA driver to one for CUDA 12 or newer, or train with --device cpu",
-        ));
-    }
-    context.map_err(|error| {
-        missing(
-            format!("CUDA device {ordinal} cannot be opened: {error}"),
-            "check `nvidia-smi`, or train with --device cpu",
-        )
-    })
+    without_panic(move || CudaContext::new(ordinal).map_err(|error| error.to_string()))
+        .ok_or_else(too_old)?
+        .map_err(refused)
+}
+
+/// `None` if the work panics, as the bindings do when the driver lacks a function they want. Nothing is printed then.
+fn without_panic<R>(work: impl FnOnce() -> R + std::panic::UnwindSafe) -> Option<R> {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let result = std::panic::catch_unwind(work);
+    std::panic::set_hook(hook);
+    result.ok()
 }
 
 fn driver_version() -> Result<i32, cudarc::driver::DriverError> {

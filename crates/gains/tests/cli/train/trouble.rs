@@ -137,3 +137,49 @@ fn a_run_that_diverges_says_where_and_what_to_do() {
     assert!(said.contains("--set optimiser.rate=2.5"), "{said}");
     assert!(!scene.path("run/model.safetensors").exists());
 }
+
+/// A library that stands in for NVIDIA's driver: `cuInit` returns the given code, and it speaks the given version of CUDA.
+/// It has nothing of what comes after that.
+#[cfg(target_os = "linux")]
+fn stand_in_driver(scene: &Scene, init: i32, version: i32) -> std::path::PathBuf {
+    let folder = scene.path(&format!("driver-{init}-{version}"));
+    std::fs::create_dir(&folder).unwrap();
+    let source = format!(
+        "#[unsafe(no_mangle)] pub extern \"C\" fn cuInit(_: u32) -> i32 {{ {init} }}
+         #[unsafe(no_mangle)] pub unsafe extern \"C\" fn cuDriverGetVersion(v: *mut i32) -> i32 {{
+             unsafe {{ *v = {version}; }}
+             0
+         }}"
+    );
+    std::fs::write(folder.join("driver.rs"), source).unwrap();
+    let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let mut command = Command::new(compiler);
+    command.args(["--edition", "2024", "--crate-type", "cdylib", "-o", "libcuda.so", "driver.rs"]);
+    assert!(command.current_dir(&folder).status().unwrap().success());
+    std::fs::copy(folder.join("libcuda.so"), folder.join("libcuda.so.1")).unwrap();
+    folder
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_driver_that_is_too_old_or_broken_is_an_error_with_a_hint() {
+    let scene = Scene::new();
+    let no_device = 100;
+    let too_old = "the CUDA driver is too old";
+    for (init, version, said) in [
+        (0, 10_020, "the CUDA driver is too old: it speaks CUDA 10.2"),
+        // Whether NVRTC is there depends on the machine.
+        (0, 12_080, "CUDA"),
+        // The stand-in cannot even name its error.
+        (no_device, 12_080, too_old),
+    ] {
+        let folder = stand_in_driver(&scene, init, version);
+        let mut command = scene.command("--config tiny.toml --out run --device cuda");
+        let output = command.env("LD_LIBRARY_PATH", &folder).output().unwrap();
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.starts_with("error:") && text.contains(said) && text.contains("\nhint:"), "{text}");
+        assert_eq!(text.lines().count(), 2, "{text}");
+        assert!(!scene.path("run").exists());
+    }
+}
