@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Accuracies of networks that `gains train` made, beside the paper's Table 1.
 
-usage: trained_table.py GAINS RUNS DATA_DIR OUT_DIR [--samples 0..1000] [--threads N] [--methods gains,auto] [--timeout 10]
+usage: trained_table.py GAINS RUNS DATA_DIR OUT_DIR [--samples 0..1000] [--threads N] [--methods gains,auto] [--timeout 10] [--eps 0.1,0.2]
 
 RUNS is a folder of run folders (each with model.safetensors, config.toml, metrics.csv); unfinished runs are skipped with a
 line that says so. Results go to OUT_DIR/*.jsonl and are resumed; the table is printed as Markdown. The attack (PGD-200,
@@ -48,6 +48,7 @@ def main():
     parser.add_argument("--threads", default="2")
     parser.add_argument("--methods", default="gains,auto")
     parser.add_argument("--timeout", default="10")
+    parser.add_argument("--eps", help="radii [default: the paper's for the data set]")
     args = parser.parse_args()
     args.gains = args.gains.resolve()
     args.out_dir.mkdir(parents=True, exist_ok=True)
@@ -68,17 +69,18 @@ def main():
         target = config["phases"][-1].get("eps", {}).get("target")
         paper = paper_row(data, method, None if target is None or method == "standard" else f"{target:g}")
         last = list(csv.DictReader((run / "metrics.csv").open()))[-1]
+        radii = args.eps.split(",") if args.eps else EPS[data]
         rows = {}
         for verifier in methods:
             out = args.out_dir / f"{run.name}_{verifier}.jsonl"
             command = [args.gains, "--quiet", "certify", "--model", model, "--data", data, "--data-dir", args.data_dir, "--samples", args.samples,
-                       "--eps", ",".join(EPS[data]), "--method", verifier, "--threads", args.threads, "--out", out, "--resume",
+                       "--eps", ",".join(radii), "--method", verifier, "--threads", args.threads, "--out", out, "--resume",
                        "--attack-steps", "200" if verifier == attacking else "40"]
             if verifier == "auto":
                 command += ["--timeout", args.timeout]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             rows[verifier] = [json.loads(line) for line in out.read_text().splitlines()]
-        for eps in EPS[data]:
+        for eps in radii:
             mine = {m: [r for r in rows[m] if r["eps"] == float(eps)] for m in rows}
             some = mine[methods[0]]
             correct = [r for r in some if r["verdict"] != "misclassified"]

@@ -18,11 +18,18 @@ pub struct Entry {
 }
 
 /// All bundled networks; the first is the default.
-pub static MODELS: [Entry; 1] = [Entry {
-    name: "fashion-mnist",
-    about: "Fashion-MNIST, made by `gains train --preset fashion-mnist-provable-0.16-difference`",
-    bytes: include_bytes!("../assets/fashion-mnist.safetensors"),
-}];
+pub static MODELS: [Entry; 2] = [
+    Entry {
+        name: "fashion-mnist",
+        about: "Fashion-MNIST, made by `gains train --preset fashion-mnist-provable-0.16-difference`",
+        bytes: include_bytes!("../assets/fashion-mnist.safetensors"),
+    },
+    Entry {
+        name: "mnist",
+        about: "MNIST, made by `gains train --preset mnist-provable-0.11-difference`",
+        bytes: include_bytes!("../assets/mnist.safetensors"),
+    },
+];
 
 /// The bundled network of that name, if there is no such file.
 pub fn find(path: &Path) -> Option<&'static Entry> {

@@ -1,6 +1,6 @@
 //! The other commands.
 
-use crate::support::{fails, model_file, ok, run, stderr, stdout, text};
+use crate::support::{fails, gains, model_file, ok, run, stderr, stdout, text};
 
 #[test]
 fn help_teaches() {
@@ -48,7 +48,25 @@ fn models_are_shown_and_listed() {
         assert!(shown.contains(word), "{word}\n{shown}");
     }
     assert_eq!(shown, ok(&["model", "show"]), "the bundled model is the same file");
-    assert!(ok(&["model", "list"]).contains("fashion-mnist"));
+}
+
+#[test]
+fn bundled_models_go_by_their_names() {
+    let listed = ok(&["model", "list"]);
+    for name in ["fashion-mnist", "mnist"] {
+        let shown = ok(&["model", "show", name]);
+        let hash = shown.lines().find_map(|line| line.strip_prefix("hash")).unwrap().trim();
+        let row = listed.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap();
+        assert!(row.contains(hash), "{row}\n{shown}");
+        assert!(shown.contains("training record"), "{shown}");
+    }
+    assert_eq!(ok(&["model", "show", "fashion-mnist"]), ok(&["model", "show"]), "the default");
+    // A file of that name comes first.
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("mnist"), "no model").unwrap();
+    let output = gains(&["model", "show", "mnist"]).current_dir(folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    fails(&["model", "show", "imagenet"], 1, "imagenet");
 }
 
 #[test]
