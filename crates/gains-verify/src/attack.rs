@@ -73,7 +73,8 @@ fn settle(point: &mut [f64], ball: &BoxVec, precision: Precision) {
     }
 }
 
-fn margin(logits: &[f64], label: usize) -> (f64, usize) {
+/// By how much the label's logit is ahead of the next, and which that is.
+pub(crate) fn margin(logits: &[f64], label: usize) -> (f64, usize) {
     let mut best = (f64::INFINITY, label);
     for (j, value) in logits.iter().enumerate().filter(|(j, _)| *j != label) {
         let m = logits[label] - value;

@@ -41,6 +41,9 @@ pub enum Reason {
     /// What was assumed of the region excludes all of it.
     #[error("no input is left in this part of the region")]
     Empty,
+    /// A bound excludes a run of the network, so it cannot be right.
+    #[error("a bound excludes the network's own output: a fault of this program, please report it")]
+    Contradicted,
     /// Interrupted by the user.
     #[error("interrupted")]
     Interrupted,
@@ -76,6 +79,7 @@ impl Reason {
             Self::TimeLimit { .. } => "time",
             Self::MemoryLimit { .. } => "memory",
             Self::Empty => "empty",
+            Self::Contradicted => "contradicted",
             Self::Interrupted => "interrupted",
             Self::NotControlled => "not-controlled",
             Self::NoErrorEstimate => "no-error-estimate",

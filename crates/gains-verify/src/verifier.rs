@@ -200,7 +200,13 @@ impl Verifier {
             Ok(run) => {
                 report.prediction = Some(run.prediction());
                 if run.prediction() == label {
-                    self.decide(image, label, eps, settings, precision, clock, &mut report)
+                    let verdict = self.decide(image, label, eps, settings, precision, clock, &mut report);
+                    let seen = crate::attack::margin(&run.output, label).0;
+                    if matches!(verdict, Verdict::Verified) && report.contradicts(seen) {
+                        Verdict::Unknown(Reason::Contradicted)
+                    } else {
+                        verdict
+                    }
                 } else {
                     Verdict::Misclassified
                 }
@@ -303,7 +309,37 @@ impl Verifier {
 }
 
 impl Report {
+    /// Whether more was proved than the sample itself, or an attacked one, has been seen to have. That cannot be,
+    /// but for rounding.
+    fn contradicts(&self, seen: f64) -> bool {
+        let least = self.attacked_margin.map_or(seen, |margin| margin.min(seen));
+        self.margin.is_some_and(|proved| proved > least + 1e-6 * (1.0 + least.abs()))
+    }
+
     fn proved(&mut self, margin: f64) {
         self.margin = Some(self.margin.map_or(margin, |best| best.max(margin)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_is_proved_than_was_seen() {
+        let report = |margin, attacked_margin| Report {
+            prediction: Some(0),
+            verdict: Verdict::Verified,
+            margin,
+            attacked_margin,
+            stages: Vec::new(),
+            looseness: None,
+            graph: None,
+            elapsed: Duration::ZERO,
+        };
+        assert!(report(Some(0.5), None).contradicts(0.4));
+        assert!(report(Some(0.5), Some(0.4)).contradicts(0.6));
+        assert!(!report(Some(0.4), Some(0.5)).contradicts(0.4), "attained");
+        assert!(!report(None, None).contradicts(0.4));
     }
 }

@@ -69,7 +69,7 @@ impl SeriesAttack {
         stop: &dyn Fn() -> bool,
     ) -> SeriesAttackOutcome {
         let mut found = SeriesAttackOutcome { worst: None, error: f64::NEG_INFINITY, breaks: false };
-        if series.check(target.forecaster.encoder).is_err() {
+        if series.check(target.forecaster.encoder).is_err() || !perturbation.fits(target.forecaster.encoder) {
             return found;
         }
         let region = perturbation.inner_region(series);

@@ -34,9 +34,12 @@ impl Allowance {
             Interval::new(f64::NEG_INFINITY, f64::INFINITY)
         };
         if arithmetic == Arithmetic::Float32 {
-            // A program that computes in float32 rounds what it is given first.
-            let rounded = f64::from(value as f32);
-            interval = Interval::new(interval.lower.min(rounded), interval.upper.max(rounded));
+            // A program that computes in float32 rounds what it is given first; rounding keeps the order.
+            let rounded = |x: f64| f64::from(x as f32);
+            interval = Interval::new(
+                interval.lower.min(rounded(interval.lower)).min(rounded(value)),
+                interval.upper.max(rounded(interval.upper)).max(rounded(value)),
+            );
         }
         interval
     }
@@ -68,8 +71,9 @@ impl Perturbation {
         }
     }
 
-    /// The paper's: all features within `eps`, ratios (FiO2, SaO2) inside [0, 1], and of the statics Age and
-    /// Height. Found by name; for other tasks all features and no statics.
+    /// The paper's for PhysioNet: all features within `eps`, ratios (FiO2, SaO2; there the network's scale is that of
+    /// the ratio) inside [0, 1], and of the statics Age and Height. Found by name; for other tasks all features and no
+    /// statics.
     pub fn paper(task: &Task, eps: f64) -> Self {
         let (features, statics) = match task {
             Task::Forecasting { features, statics } => (&features[..], &statics[..]),
@@ -87,6 +91,11 @@ impl Perturbation {
             features: features.iter().map(feature).collect(),
             statics: statics.iter().map(fixed).collect(),
         }
+    }
+
+    /// Whether the lists have the sizes of the network's.
+    pub fn fits(&self, encoder: &SeriesEncoder) -> bool {
+        self.features.len() == encoder.features() && self.statics.len() == encoder.statics()
     }
 
     /// All series considered. The lists must have the sizes of the network's.

@@ -70,7 +70,8 @@ impl<'a> StackPass<'a> {
         for layer in self.layers.iter().rev() {
             match layer {
                 LayerPass::Affine { map, magnitude } => {
-                    rows = map.pull_back(&rows, 0.0, magnitude, arithmetic);
+                    // Lines and points are of whole images.
+                    rows = map.pull_back(&rows, 0.0, magnitude, arithmetic).widened();
                 }
                 LayerPass::Activation { lines } => {
                     activation -= 1;
@@ -111,6 +112,7 @@ pub(crate) fn relax(rows: &mut Rows, lines: &LinePair, at: &[At<'_>], activation
         return;
     }
     let gamma = analysis_error(rows.length);
+    debug_assert!(at.len() == rows.count && rows.length == lines[0].lower_slope.len());
     for (row, at) in at.iter().enumerate() {
         let Some(point) = at.and_then(|inputs| inputs.get(activation)) else {
             let (constant, owed) = gains_core::kernels::relax_row(rows.row_mut(row), &lines[0]);

@@ -156,6 +156,15 @@ impl<'a> ForecastVerifier<'a> {
             let found = if truth.len() == outputs { mask.len() } else { truth.len() };
             return Err(Reason::InputSize { found, expected: outputs });
         }
+        let encoder = target.forecaster.encoder;
+        if !perturbation.fits(encoder) {
+            let (found, expected) = if perturbation.features.len() == encoder.features() {
+                (perturbation.statics.len(), encoder.statics())
+            } else {
+                (perturbation.features.len(), encoder.features())
+            };
+            return Err(Reason::InputSize { found, expected });
+        }
         let prediction = target.forecaster.run(series, precision).map_err(concrete)?.output().to_vec();
         let property = ForecastProperty::new(truth, mask, &prediction, settings.tolerance);
         report.error = Some(gains_ode::mean_absolute_error(&prediction, truth, mask));
@@ -164,6 +173,8 @@ impl<'a> ForecastVerifier<'a> {
             return Err(Reason::Concrete("nothing is observed at the target, or it is no number".into()));
         };
         report.limit = Some(property.limit);
+        // The given series is in the region: no bound of the worst error may be below its own, but for rounding.
+        let least = report.error.map_or(f64::NEG_INFINITY, |error| error * (1.0 - 1e-6) - 1e-9);
         let mut unknown = Reason::Interrupted;
         for (index, &method) in settings.methods.iter().enumerate() {
             let last = index + 1 == settings.methods.len();
@@ -187,6 +198,7 @@ impl<'a> ForecastVerifier<'a> {
             let outcome = self.bound(&target, series, perturbation, &property, way, last, clock, report);
             report.stages.push(StageReport { name: method.to_string(), elapsed: started.elapsed() });
             match outcome {
+                Ok(worst) if worst < least => return Err(Reason::Contradicted),
                 Ok(worst) => {
                     let best = report.worst.map_or(worst, |w| w.min(worst));
                     report.worst = Some(best);

@@ -5,8 +5,8 @@ use gains_ode::{Encoding, Observations};
 use gains_verify::limits::{Budget, Clock};
 use gains_verify::series::enclosure::Way;
 use gains_verify::series::{
-    Enclosure, ForecastProperty, MixForm, Perturbation, SeriesAttack, SeriesMethod, SeriesRegion, Target,
-    Tolerance,
+    Enclosure, ForecastProperty, ForecastSettings, ForecastVerifier, MixForm, Perturbation, SeriesAttack,
+    SeriesMethod, SeriesRegion, Target, Tolerance,
 };
 use gains_verify::{Reason, StepForm};
 
@@ -181,4 +181,49 @@ fn encodings_do_not_depend_on_the_target() {
     let first = Encoding::run(encoder, &series, Precision::Float64).latent;
     series.target_time = 0.0;
     assert_eq!(first, Encoding::run(encoder, &series, Precision::Float64).latent);
+}
+
+#[test]
+fn layers_with_windows_hold_what_is_found() {
+    let (mut held, mut tried) = (0, 0);
+    for seed in 0..8 {
+        let series = zoo::series(seed + 1, 4);
+        let found = check(&zoo::with_windows(seed), &series, &zoo::perturbation(0.3), seed);
+        held += found.0;
+        tried += found.1;
+    }
+    assert!(2 * held > tried, "{held} of {tried} enclosures held");
+}
+
+#[test]
+fn errors_of_layers_with_windows_are_bounded() {
+    for seed in [0, 1, 3, 4, 6] {
+        let network = zoo::with_windows(seed).network();
+        let series = zoo::series(seed + 1, 4);
+        let target = Target::new(&network, series.target_time).unwrap();
+        let output = target.forecaster.run(&series, Precision::Float64).unwrap().output().to_vec();
+        let perturbation = Perturbation::of_features(network.encoder.as_ref().unwrap(), 0.3);
+        for shift in [-1.0, 1.0] {
+            let truth: Vec<f64> = output.iter().map(|o| o + shift).collect();
+            let tolerance = Tolerance { relative: 0.0, absolute: 1e-4 };
+            let property = ForecastProperty::new(&truth, &[true; FEATURES], &output, tolerance).unwrap();
+            let endless = ForecastProperty { limit: f64::INFINITY, ..property };
+            let attack = SeriesAttack { steps: 60, step_size: 0.02, ..SeriesAttack::default() };
+            let found = attack.run(&target, &series, &perturbation, &endless, Precision::Float64, &|| false);
+            for method in [SeriesMethod::Linear, SeriesMethod::Tight, SeriesMethod::Stepwise] {
+                let settings =
+                    ForecastSettings { methods: vec![method], tolerance, ..ForecastSettings::default() };
+                let report = ForecastVerifier::new(&network).certify(
+                    &series,
+                    &truth,
+                    &[true; FEATURES],
+                    &perturbation,
+                    &settings,
+                    Budget::default(),
+                );
+                let worst = report.worst.unwrap();
+                assert!(worst >= found.error, "{method}, seed {seed}: {worst} is below {}", found.error);
+            }
+        }
+    }
 }

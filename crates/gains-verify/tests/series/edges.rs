@@ -139,12 +139,18 @@ fn lists_of_the_wrong_size_are_refused() {
     let settings = ForecastSettings { attack: Some(SeriesAttack::default()), ..ForecastSettings::default() };
     let truth = [0.0; FEATURES];
     let mask = [true; FEATURES];
-    let narrow = Perturbation { features: vec![Allowance::EXACT], statics: vec![Allowance::EXACT; STATICS] };
+    let exact = vec![Allowance::EXACT; STATICS];
+    let narrow = Perturbation { features: vec![Allowance::within(50.0)], statics: exact.clone() };
+    let none = Perturbation { features: vec![], statics: exact };
+    let stiff = Perturbation { statics: vec![], ..zoo::perturbation(0.1) };
     let run = |truth: &[f64], mask: &[bool], p: &Perturbation| {
         verifier.certify(&series, truth, mask, p, &settings, Budget::default()).verdict
     };
     let p = zoo::perturbation(0.1);
-    for verdict in [run(&truth[1..], &mask, &p), run(&truth, &mask[1..], &p), run(&truth, &mask, &narrow)] {
+    let sizes = [(&truth[1..], &mask[..], &p), (&truth, &mask[1..], &p)];
+    let lists = [&narrow, &none, &stiff].map(|wrong| (&truth[..], &mask[..], wrong));
+    for (truth, mask, p) in sizes.into_iter().chain(lists) {
+        let verdict = run(truth, mask, p);
         assert!(matches!(verdict, ForecastVerdict::Unknown(Reason::InputSize { .. })), "{verdict:?}");
     }
     let nothing = run(&truth, &[false; FEATURES], &p);

@@ -116,3 +116,45 @@ pub fn perturbation(eps: f64) -> Perturbation {
         statics: vec![Allowance::within(eps), Allowance::EXACT, Allowance::within(2.0 * eps)],
     }
 }
+
+/// A network whose latent layers are convolutions with padding, so that rows live on windows of images.
+pub fn with_windows(seed: u64) -> Model {
+    let mut model = model(seed, 1.0);
+    let encoder = model.description.encoder.as_mut().expect("a latent ODE has an encoder");
+    let (state, latent) = match (encoder.latent.first(), encoder.latent.last()) {
+        (Some(LayerSpec::Linear { in_features, .. }), Some(LayerSpec::Linear { out_features, .. })) => {
+            (*in_features, *out_features)
+        }
+        _ => panic!("the latent layers of the zoo are linear"),
+    };
+    let conv = |name: &str, out_channels, kernel: usize, stride: usize, padding: usize| LayerSpec::Conv2d {
+        name: name.into(),
+        in_channels: 1,
+        out_channels,
+        kernel: [kernel; 2],
+        stride: [stride; 2],
+        padding: [padding; 2],
+        dilation: [1, 1],
+        time: false,
+    };
+    encoder.latent = vec![
+        LayerSpec::Linear { name: "w.0".into(), in_features: state, out_features: 1, time: false },
+        conv("w.1", 1, 1, 1, 1),
+        LayerSpec::Relu {},
+        conv("w.2", latent, 2, 2, 0),
+    ];
+    // One pixel is alive in the middle of a dead border.
+    for (name, shape, value) in [
+        ("w.0.weight", vec![1, state], 0.5),
+        ("w.0.bias", vec![1], 10.0),
+        ("w.1.weight", vec![1, 1, 1, 1], 1.0),
+        ("w.1.bias", vec![1], -1.0),
+        ("w.2.weight", vec![latent, 1, 2, 2], 0.125),
+        ("w.2.bias", vec![latent], -1.125),
+    ] {
+        let values = vec![value; shape.iter().product()];
+        model.tensors.insert(name.into(), (shape, values));
+    }
+    model.tensors.retain(|name, _| !name.starts_with("encoder.latent"));
+    model
+}

@@ -33,7 +33,7 @@ pub fn run(args: &ForecastArgs, global: &Global) -> Outcome {
     }
     let source = Source::open(&args.series, args.data_dir.as_deref())?;
     let set = source.set(&network, &args.series)?;
-    let region = Region::new(&args.region, &set.names)?;
+    let region = Region::new(&args.region, &set.names, set.kind())?;
     let plotted = set.names.features_of(&args.plot)?;
     let (part, index) = set.find(&args.record)?;
     let item = set.item(part, index);

@@ -49,7 +49,7 @@ pub fn run(network: &Network, args: &AttackArgs, global: &Global) -> Outcome {
     let source = Source::open(&args.target.series, args.target.data.data_dir.as_deref())?;
     let set = source.set(network, &args.target.series)?;
     let indices = set.indices(args.target.data.samples.as_ref())?;
-    let region = Region::new(&args.target.region, &set.names)?;
+    let region = Region::new(&args.target.region, &set.names, set.kind())?;
     let tasks: Vec<(usize, f64)> =
         indices.iter().flat_map(|&index| args.target.eps.iter().map(move |&eps| (index, eps))).collect();
     let bar = progress::bar(tasks.len() as u64, global.quiet, progress::ITEMS);

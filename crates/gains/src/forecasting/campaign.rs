@@ -34,7 +34,7 @@ pub fn run(
     let source = Source::open(&target.series, target.data.data_dir.as_deref())?;
     let set = source.set(network, &target.series)?;
     let indices = set.indices(target.data.samples.as_ref())?;
-    let region = Region::new(&target.region, &set.names)?;
+    let region = Region::new(&target.region, &set.names, set.kind())?;
     let identity = RunIdentity {
         method,
         arithmetic: decider.arithmetic,

@@ -1,6 +1,8 @@
 //! Which entries of a series move, and how far: `--eps`, `--features`, `--feature-eps`.
 
 use gains_core::Network;
+use gains_core::description::Task;
+use gains_data::series::Kind;
 use gains_verify::series::{Allowance, Perturbation, Tolerance};
 
 use crate::cli::RegionArgs;
@@ -24,11 +26,13 @@ pub struct Region {
     /// How much worse predictions may become.
     pub tolerance: Tolerance,
     words: String,
+    /// Of the series. Only PhysioNet's ratios are ratios on the network's scale.
+    kind: Kind,
 }
 
 impl Region {
     /// Looks all names up.
-    pub fn new(args: &RegionArgs, names: &Names) -> Result<Self, Failure> {
+    pub fn new(args: &RegionArgs, names: &Names, kind: Kind) -> Result<Self, Failure> {
         let all: Vec<String> = names.features.iter().chain(&names.statics).cloned().collect();
         let look_up = |name: &String| match all.iter().position(|known| known == name) {
             Some(i) if i < names.features.len() => Ok(Entry::Feature(i)),
@@ -58,12 +62,12 @@ impl Region {
         for (name, radius) in &args.feature_eps {
             words.push_str(&format!(", {name} by {radius}"));
         }
-        Ok(Self { only, fixed, tolerance, words })
+        Ok(Self { only, fixed, tolerance, words, kind })
     }
 
     /// What may move at one radius: the paper's choice, unless asked otherwise. Ratios stay ratios.
     pub fn at(&self, network: &Network, eps: f64) -> Perturbation {
-        let paper = Perturbation::paper(&network.description.task, eps);
+        let paper = unless_asked_otherwise(&network.description.task, self.kind, eps);
         let mut region = paper.clone();
         if !self.only.is_empty() {
             region.features.iter_mut().chain(&mut region.statics).for_each(|a| *a = Allowance::EXACT);
@@ -83,10 +87,35 @@ impl Region {
     }
 }
 
+/// What may move by default.
+fn unless_asked_otherwise(task: &Task, kind: Kind, eps: f64) -> Perturbation {
+    let mut region = Perturbation::paper(task, eps);
+    if kind != Kind::PhysioNet2012 {
+        region.features.iter_mut().for_each(|a| *a = Allowance::within(a.radius));
+    }
+    region
+}
+
 fn set_radius(region: &mut Perturbation, paper: &Perturbation, entry: Entry, radius: f64) {
     let (list, like) = match entry {
         Entry::Feature(i) => (&mut region.features[i], paper.features[i]),
         Entry::Static(i) => (&mut region.statics[i], paper.statics[i]),
     };
     *list = Allowance { radius, ..like };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_physionets_ratios_are_ratios() {
+        let task =
+            Task::Forecasting { features: vec!["HR".into(), "FiO2".into()], statics: vec!["Age".into()] };
+        let of = |kind| unless_asked_otherwise(&task, kind, 0.1);
+        assert_eq!(of(Kind::Csv).features, [Allowance::within(0.1); 2], "standardised like any other");
+        assert_eq!(of(Kind::Csv).statics, of(Kind::PhysioNet2012).statics);
+        let ratio = of(Kind::PhysioNet2012).features[1];
+        assert_eq!((ratio.range.lower, ratio.range.upper), (0.0, 1.0));
+    }
 }
