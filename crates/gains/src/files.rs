@@ -44,6 +44,12 @@ pub fn load_parts(path: Option<&Path>) -> Result<(Description, Tensors), Failure
 
 fn parse_model<T>(path: Option<&Path>, parse: impl Fn(&[u8]) -> Result<T, ModelError>) -> Result<T, Failure> {
     let bytes = match path.map(|path| (path, bundled::find(path))) {
+        Some((path, None)) if !path.exists() => {
+            let missing = Failure::reading(path, &std::io::ErrorKind::NotFound.into());
+            return Err(
+                missing.hint("check the path; bundled networks go by their names, see `gains model list`")
+            );
+        }
         Some((path, None)) => Cow::from(read_limited(path)?),
         Some((_, Some(entry))) => Cow::from(entry.bytes),
         None => Cow::from(bundled::MODELS[0].bytes),
