@@ -268,7 +268,7 @@ SABOTAGES = [
     ("series-chord", "the error of all features together lacks the intercepts of its chords", VERIFY + "series/property.rs",
      "constant += chord.intercept - chord.slope", "constant += 0.0 * chord.intercept - chord.slope"),
     ("series-rounded-input", "float32 programs are taken to read what they are given", VERIFY + "series/region.rs",
-     "let rounded = f64::from(value as f32);", "let rounded = value;"),
+     "let rounded = |x: f64| f64::from(x as f32);", "let rounded = |x: f64| x;"),
     ("series-overflow", "layers of the encoder may overflow", VERIFY + "series/stack.rs",
      "if b.is_sane() { Ok(()) } else", "if b.len() < usize::MAX { Ok(()) } else"),
     ("series-stepwise", "upper ends of states are tightened by the rows of the lower ends", VERIFY + "series/encode.rs",
