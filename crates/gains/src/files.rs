@@ -93,3 +93,14 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
         fail(error)
     })
 }
+
+/// Writes what a command was asked for to its `--out`, if there is one; `-` is standard output. Says whether it was that.
+pub fn deliver(out: Option<&Path>, bytes: &[u8]) -> Result<bool, Failure> {
+    let stdout = out == Some(Path::new("-"));
+    match out {
+        Some(_) if stdout => std::io::stdout().lock().write_all(bytes).map_err(|e| Failure::printing(&e))?,
+        Some(path) => write_atomically(path, bytes)?,
+        None => {}
+    }
+    Ok(stdout)
+}

@@ -184,7 +184,11 @@ impl<'a> ForecastVerifier<'a> {
                 let found = attack.run(&target, series, perturbation, &property, precision, &stop);
                 report.stages.push(StageReport { name: "attack".into(), elapsed: started.elapsed() });
                 report.attacked = Some(found.error).filter(|e| e.is_finite());
-                if let (true, Some(witness)) = (found.breaks, found.worst) {
+                let again = |witness: &Observations| {
+                    let run = target.forecaster.run(witness, precision);
+                    run.is_ok_and(|run| property.error(run.output()) >= property.limit)
+                };
+                if let Some(witness) = found.worst.filter(|witness| found.breaks && again(witness)) {
                     return Ok(ForecastVerdict::Falsified { witness: Box::new(witness) });
                 }
             }

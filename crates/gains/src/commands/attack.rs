@@ -1,8 +1,6 @@
 //! `gains attack`.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::path::Path;
 
 use gains_core::{Interval, Precision};
 use gains_ode::Inference;
@@ -12,7 +10,7 @@ use gains_verify::Ball;
 use crate::cli::{AttackArgs, Global};
 use crate::commands::certify::check_target;
 use crate::commands::eval;
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::table::{layout, percent};
 use crate::{files, forecasting, interrupt, progress, runner, samples};
 
@@ -74,14 +72,7 @@ pub fn run(args: &AttackArgs, global: &Global) -> Outcome {
         Ok(())
     })?;
     bar.finish_and_clear();
-    let stdout = args.out.as_deref() == Some(Path::new("-"));
-    match &args.out {
-        Some(_) if stdout => {
-            std::io::stdout().lock().write_all(lines.as_bytes()).map_err(|e| Failure::printing(&e))?;
-        }
-        Some(path) => files::write_atomically(path, lines.as_bytes())?,
-        None => {}
-    }
+    let stdout = files::deliver(args.out.as_deref(), lines.as_bytes())?;
     let rows: Vec<Vec<String>> = args
         .target
         .eps

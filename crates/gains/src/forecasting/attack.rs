@@ -1,8 +1,6 @@
 //! `gains attack` on forecasting models.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::path::Path;
 
 use gains_core::Network;
 use gains_ode::mean_absolute_error;
@@ -88,14 +86,7 @@ pub fn run(network: &Network, args: &AttackArgs, global: &Global) -> Outcome {
         Ok(())
     })?;
     bar.finish_and_clear();
-    let stdout = args.out.as_deref() == Some(Path::new("-"));
-    match &args.out {
-        Some(_) if stdout => {
-            std::io::stdout().lock().write_all(lines.as_bytes()).map_err(|e| Failure::printing(&e))?;
-        }
-        Some(path) => files::write_atomically(path, lines.as_bytes())?,
-        None => {}
-    }
+    let stdout = files::deliver(args.out.as_deref(), lines.as_bytes())?;
     let row = |eps: &f64| {
         let mine: Vec<_> = outcomes.iter().filter(|o| o.0 == *eps).collect();
         let broken = mine.iter().filter(|o| o.3).count();
