@@ -1,6 +1,6 @@
 //! The CUDA device against the CPU in float64: every operation, forward and back.
 //!
-//! Runs where `GAINS_CUDA` is set; elsewhere it says that it was skipped. `scripts/cuda_check.sh` runs it.
+//! Runs where `GAINS_CUDA` is set; elsewhere it says that it was skipped. `scripts/gpu_check.sh` runs it.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
