@@ -249,6 +249,8 @@ impl<'a> GraphPull<'a> {
 
     fn restrict(&self, rows: &Rows) -> RowBlock {
         let mut end = RowBlock::zeros(rows.count, self.live.len());
+        // Behind a layer, rows may live on a window of the state.
+        let rows = rows.clone().widened();
         for row in 0..rows.count {
             let full = rows.row(row);
             for (to, &i) in end.row_mut(row).iter_mut().zip(&self.live) {
