@@ -10,6 +10,8 @@
 //! Weights are separate tensors called `NAME.weight` and `NAME.bias`, in PyTorch's layout. A layer with
 //! `"time": true` takes the time as one more input channel or feature, placed before the others.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::shape::Shape;
@@ -17,7 +19,7 @@ use crate::shape::Shape;
 /// Value of `format` in every model file.
 pub const FORMAT: &str = "gains-model";
 /// The version of the description this program writes, and the newest it reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Everything about a model except its weights.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,6 +50,21 @@ pub struct Description {
 }
 
 impl Description {
+    /// A network of the newest format without a record of its training.
+    pub fn new(name: impl Into<String>, task: Task, input: Shape, layers: Vec<LayerSpec>) -> Self {
+        Self {
+            format: FORMAT.into(),
+            version: VERSION,
+            name: name.into(),
+            task,
+            dataset: None,
+            input,
+            encoder: None,
+            layers,
+            training: serde_json::Value::Null,
+        }
+    }
+
     /// The same network with every ODE read off at another time.
     pub fn with_end_time(&self, time: f64) -> Self {
         let mut changed = self.clone();
@@ -76,7 +93,7 @@ impl Description {
 }
 
 /// What the outputs of a network mean.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Task {
     /// One logit per class.
@@ -90,7 +107,38 @@ pub enum Task {
         features: Vec<String>,
         /// Names of what is known of the series as a whole.
         statics: Vec<String>,
+        /// How far ahead of the last observations predictions are made, in the units of the data.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        horizon: Option<f64>,
+        /// Where features and statics stay, by name, on the scale of the network; anywhere if not named.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        ranges: BTreeMap<String, [f64; 2]>,
+        /// Which features and statics are perturbed unless asked otherwise; all features if not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        perturbed: Option<Vec<String>>,
     },
+}
+
+impl Task {
+    /// Forecasting of features, of which all are perturbed unless asked otherwise.
+    pub fn forecasting(features: Vec<String>, statics: Vec<String>) -> Self {
+        Self::Forecasting { features, statics, horizon: None, ranges: BTreeMap::new(), perturbed: None }
+    }
+
+    /// With what the paper says of PhysioNet: ratios stay inside [0, 1] (there the network's scale is that of the
+    /// ratio), and of the statics age and height are perturbed.
+    #[must_use]
+    pub fn as_in_the_paper(mut self) -> Self {
+        if let Self::Forecasting { features, statics, ranges, perturbed, .. } = &mut self {
+            let has = |names: &[String], name: &str| names.iter().any(|known| known == name);
+            for ratio in ["FiO2", "SaO2"].into_iter().filter(|name| has(features, name)) {
+                ranges.insert(ratio.into(), [0.0, 1.0]);
+            }
+            let moving = ["Age", "Height"].into_iter().filter(|name| has(statics, name)).map(String::from);
+            *perturbed = Some(features.iter().cloned().chain(moving).collect());
+        }
+        self
+    }
 }
 
 /// An ODE-RNN: a recurrent encoder of irregularly sampled series (latent ODE, paper appendix B).
@@ -214,6 +262,23 @@ pub enum LayerSpec {
     Sigmoid {},
     /// Hyperbolic tangent.
     Tanh {},
+    /// `|x|`.
+    Absolute {},
+    /// `length` entries of a vector, from `first` on.
+    Slice {
+        /// The first entry.
+        first: usize,
+        /// How many.
+        length: usize,
+    },
+    /// Several branches from the same input, joined at the end. A branch without layers passes the input on, so that a
+    /// residual is a branch, an empty one and `add`.
+    Parallel {
+        /// The branches, each a list of layers without an ODE.
+        branches: Vec<Vec<LayerSpec>>,
+        /// How their results become one.
+        join: Join,
+    },
     /// A neural ODE: the state at the end time, started from the layer's input.
     Ode {
         /// The right-hand side.
@@ -221,6 +286,18 @@ pub enum LayerSpec {
         /// How it is integrated.
         solver: SolverSpec,
     },
+}
+
+/// How the results of branches become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Join {
+    /// Their sum.
+    Add,
+    /// Their product, entry by entry.
+    Product,
+    /// One vector after the other.
+    Concat,
 }
 
 fn ones() -> [usize; 2] {

@@ -28,10 +28,31 @@ impl Interval {
         self.lower <= value && value <= self.upper
     }
 
+    /// Encloses the sum with an independent interval.
+    pub fn plus(self, other: Self) -> Self {
+        Self::new(down(self.lower + other.lower), up(self.upper + other.upper))
+    }
+
+    /// Encloses the difference from an independent interval.
+    pub fn minus(self, other: Self) -> Self {
+        Self::new(down(self.lower - other.upper), up(self.upper - other.lower))
+    }
+
     /// The largest absolute value in the interval.
     pub fn magnitude(&self) -> f64 {
         self.lower.abs().max(self.upper.abs())
     }
+}
+
+/// From the least to the largest of some numbers; NaN if one of them is, which `min` and `max` would hide.
+pub fn hull_of<const N: usize>(values: [f64; N]) -> Interval {
+    if values.iter().any(|v| v.is_nan()) {
+        return Interval::new(f64::NAN, f64::NAN);
+    }
+    Interval::new(
+        values.iter().copied().fold(f64::INFINITY, f64::min),
+        values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+    )
 }
 
 /// An axis-parallel box: one interval per entry of a tensor.
@@ -48,6 +69,17 @@ impl BoxVec {
     pub fn new(lower: Vec<f64>, upper: Vec<f64>) -> Self {
         debug_assert_eq!(lower.len(), upper.len());
         Self { lower, upper }
+    }
+
+    /// A box from its intervals.
+    pub fn collect(length: usize, interval: impl Fn(usize) -> Interval) -> Self {
+        let mut all = Self::new(vec![0.0; length], vec![0.0; length]);
+        for i in 0..length {
+            let Interval { lower, upper } = interval(i);
+            all.lower[i] = lower;
+            all.upper[i] = upper;
+        }
+        all
     }
 
     /// The box of one point.
@@ -123,6 +155,44 @@ impl BoxVec {
         for (mine, theirs) in self.upper.iter_mut().zip(&other.upper) {
             *mine = mine.min(*theirs);
         }
+    }
+
+    /// Moves both ends of every entry outwards by a number that is not negative.
+    pub fn widen(&mut self, by: impl Fn(usize) -> f64) {
+        for i in 0..self.len() {
+            let by = by(i);
+            // NaN must not be skipped.
+            if by != 0.0 {
+                self.lower[i] = down(self.lower[i] - by);
+                self.upper[i] = up(self.upper[i] + by);
+            }
+        }
+    }
+
+    /// Encloses `x + d`.
+    pub fn shifted(&self, d: &Self) -> Self {
+        Self::new(
+            self.lower.iter().zip(&d.lower).map(|(x, d)| down(x + d)).collect(),
+            self.upper.iter().zip(&d.upper).map(|(x, d)| up(x + d)).collect(),
+        )
+    }
+
+    /// Encloses `self − other`.
+    pub fn apart(&self, other: &Self) -> Self {
+        Self::new(
+            self.lower.iter().zip(&other.upper).map(|(y, x)| down(y - x)).collect(),
+            self.upper.iter().zip(&other.lower).map(|(y, x)| up(y - x)).collect(),
+        )
+    }
+
+    /// The entries that are not identically zero, increasing.
+    pub fn alive(&self) -> Vec<u32> {
+        (0..self.len()).filter(|&i| self.lower[i] != 0.0 || self.upper[i] != 0.0).map(|i| i as u32).collect()
+    }
+
+    /// True if some interval is inside out, so that nothing is in the box.
+    pub fn is_inside_out(&self) -> bool {
+        self.lower.iter().zip(&self.upper).any(|(l, u)| l > u)
     }
 
     /// Centres and radii; the true radius exceeds the stored one by at most two roundings, which

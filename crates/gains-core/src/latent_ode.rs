@@ -83,7 +83,7 @@ impl LatentOde {
             format: FORMAT.into(),
             version: VERSION,
             name: "latent ODE".into(),
-            task: Task::Forecasting { features, statics },
+            task: Task::forecasting(features, statics),
             dataset: None,
             input: Shape::flat(self.latent),
             encoder: Some(encoder),

@@ -1,15 +1,22 @@
 //! Reading and writing model files: safetensors with the description as metadata.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use crate::activation::Activation;
-use crate::affine::{AffineMap, AveragePool, ChannelScale, Conv2d, ConvGeometry, Permutation};
-use crate::description::{Description, FORMAT, LayerSpec, SolverSpec, Task, VERSION};
-use crate::network::{Block, Layer, Network, OdeBlock, Stack};
+use crate::dag::{Dag, Value};
+use crate::description::{Description, FORMAT, Join, LayerSpec, SolverSpec, Task, VERSION};
+use crate::network::Network;
+use crate::operator::Operator;
+use crate::operator::activation::Activation;
+use crate::operator::affine::{AffineMap, AveragePool, ChannelScale, Conv2d, ConvGeometry, Permutation};
+use crate::operator::concat::Concat;
+use crate::operator::slice::Slice;
+use crate::operator::sum::Sum;
+use crate::program::{Circuit, Ode, OdeBlock, Program, Step};
 use crate::shape::Shape;
 
 mod encoder;
@@ -178,41 +185,35 @@ pub fn build(description: Description, tensors: &Tensors, hash: String) -> Resul
     }
     let input = description.input;
     check_size(input, "input")?;
-    let mut builder = Builder { tensors, shape: input, connections: 0 };
+    let mut builder = Builder { tensors, connections: 0 };
     let encoder = encoder::build(&description, &mut builder)?;
-    builder.shape = input;
-    let mut blocks = Vec::new();
-    let mut stack = Stack { input, layers: Vec::new() };
+    let mut body = Program::of("input", input);
     for (index, spec) in description.layers.iter().enumerate() {
         let label = format!("{index} ({})", kind(spec));
+        let at = body.output();
         if let LayerSpec::Ode { dynamics, solver } = spec {
-            let block = builder.ode(dynamics, solver.clone(), &label)?;
-            let next = Stack { input: builder.shape, layers: Vec::new() };
-            let before = std::mem::replace(&mut stack, next);
-            if !before.layers.is_empty() {
-                blocks.push(Block::Stack(before));
-            }
-            blocks.push(Block::Ode(block));
-        } else if let Some(layer) = builder.layer(spec, &label)? {
-            stack.layers.push(layer);
+            let block = builder.ode(dynamics, solver.clone(), body.shape(at), &label)?;
+            let ode = Ode { end_time: block.solver.end_time, block: Arc::new(block) };
+            let shape = body.shape(at);
+            body.push(Step::Ode(ode), vec![at], shape);
+        } else {
+            builder.layer(&mut body, at, spec, &label)?;
         }
     }
-    if !stack.layers.is_empty() {
-        blocks.push(Block::Stack(stack));
-    }
+    let output = body.output_shape();
     match &description.task {
         Task::Classification { classes } => {
-            if classes.len() != builder.shape.len() || classes.len() < 2 {
+            if classes.len() != output.len() || classes.len() < 2 {
                 return Err(ModelError::Description(format!(
                     "{} classes are named, the network has {} outputs",
                     classes.len(),
-                    builder.shape.len()
+                    output.len()
                 )));
             }
         }
-        Task::Forecasting { features, .. } => encoder::check_decoder(features, &blocks, builder.shape)?,
+        Task::Forecasting { features, .. } => encoder::check_decoder(features, &body)?,
     }
-    Ok(Network { description, encoder, blocks, hash })
+    Ok(Network { description, encoder, body, hash })
 }
 
 fn check_size(shape: Shape, layer: &str) -> Result<(), ModelError> {
@@ -232,7 +233,6 @@ fn kind(spec: &LayerSpec) -> String {
 
 struct Builder<'a> {
     tensors: &'a Tensors,
-    shape: Shape,
     /// Of the layers so far.
     connections: usize,
 }
@@ -270,30 +270,93 @@ impl<'a> Builder<'a> {
         &mut self,
         dynamics: &[LayerSpec],
         solver: SolverSpec,
+        state: Shape,
         label: &str,
     ) -> Result<OdeBlock, ModelError> {
         let fail = |problem: String| ModelError::Layer { layer: label.to_string(), problem };
         if let Some(problem) = solver.problem() {
             return Err(fail(problem));
         }
-        let input = self.shape;
-        let mut layers = Vec::new();
-        for (index, spec) in dynamics.iter().enumerate() {
-            let inner = format!("{label} dynamics {index} ({})", kind(spec));
-            if matches!(spec, LayerSpec::Ode { .. }) {
-                return Err(ModelError::Layer { layer: inner, problem: "an ODE inside an ODE".into() });
-            }
-            layers.extend(self.layer(spec, &inner)?);
+        let mut circuit = Circuit::of("state", state);
+        self.layers(&mut circuit, 0, dynamics, &format!("{label} dynamics"))?;
+        let end = circuit.output_shape();
+        if end != state || circuit.nodes().len() == 0 {
+            return Err(fail(format!("the dynamics map {state} to {end}, must keep the shape")));
         }
-        if self.shape != input || layers.is_empty() {
-            return Err(fail(format!("the dynamics map {input} to {}, must keep the shape", self.shape)));
-        }
-        Ok(OdeBlock { dynamics: Stack { input, layers }, solver })
+        Ok(OdeBlock::new(circuit, solver))
     }
 
-    fn layer(&mut self, spec: &LayerSpec, label: &str) -> Result<Option<Layer>, ModelError> {
+    /// Appends layers without an ODE, one after the other, from a value on.
+    fn layers<O: From<Operator>>(
+        &mut self,
+        graph: &mut Dag<O>,
+        from: Value,
+        layers: &[LayerSpec],
+        label: &str,
+    ) -> Result<Value, ModelError> {
+        let mut at = from;
+        for (index, spec) in layers.iter().enumerate() {
+            let inner = format!("{label} {index} ({})", kind(spec));
+            if matches!(spec, LayerSpec::Ode { .. }) {
+                return Err(ModelError::Layer { layer: inner, problem: "an ODE is not allowed here".into() });
+            }
+            at = self.layer(graph, at, spec, &inner)?;
+        }
+        graph.set_output(at);
+        Ok(at)
+    }
+
+    /// Appends one layer to a value; returns the value it makes.
+    fn layer<O: From<Operator>>(
+        &mut self,
+        graph: &mut Dag<O>,
+        at: Value,
+        spec: &LayerSpec,
+        label: &str,
+    ) -> Result<Value, ModelError> {
         let fail = |problem: String| ModelError::Layer { layer: label.to_string(), problem };
-        let shape = self.shape;
+        let shape = graph.shape(at);
+        let (operator, from) = match spec {
+            LayerSpec::Relu {} => (Operator::Curve(Activation::Relu), vec![at]),
+            LayerSpec::LeakyRelu { slope } => {
+                if !(0.0..=1.0).contains(slope) {
+                    return Err(fail(format!("slope is {slope}, must be between 0 and 1")));
+                }
+                (Operator::Curve(Activation::LeakyRelu { slope: *slope }), vec![at])
+            }
+            LayerSpec::Sigmoid {} => (Operator::Curve(Activation::Sigmoid), vec![at]),
+            LayerSpec::Tanh {} => (Operator::Curve(Activation::Tanh), vec![at]),
+            LayerSpec::Absolute {} => (Operator::Curve(Activation::Absolute), vec![at]),
+            LayerSpec::Slice { first, length } => {
+                (Operator::Slice(Slice { first: *first, length: *length }), vec![at])
+            }
+            LayerSpec::Parallel { branches, join } => {
+                if branches.is_empty() || branches.len() > MOST_BRANCHES {
+                    return Err(fail(format!("has {} branches, must have 1 to {MOST_BRANCHES}", branches.len())));
+                }
+                let mut ends = Vec::new();
+                for (index, branch) in branches.iter().enumerate() {
+                    ends.push(self.layers(graph, at, branch, &format!("{label} branch {index}"))?);
+                }
+                return joined(graph, *join, &ends).map_err(fail);
+            }
+            LayerSpec::Ode { .. } => return Err(fail("an ODE is not allowed here".into())),
+            _ => match self.map(shape, spec, label)? {
+                Some(map) => (Operator::Affine(Arc::new(map)), vec![at]),
+                None => {
+                    graph.set_output(at);
+                    return Ok(at);
+                }
+            },
+        };
+        let made = operator.shape(&[shape]).ok_or_else(|| fail(format!("does not fit {shape}")))?;
+        check_size(made, label)?;
+        Ok(graph.push(operator.into(), from, made))
+    }
+
+    /// An affine layer; none if it does nothing.
+    fn map(&mut self, shape: Shape, spec: &LayerSpec, label: &str) -> Result<Option<AffineMap>, ModelError> {
+        let fail = |problem: String| ModelError::Layer { layer: label.to_string(), problem };
         let map = match spec {
             LayerSpec::Normalize { mean, std } => {
                 if mean.len() != shape.channels || std.len() != shape.channels {
@@ -367,20 +430,39 @@ impl<'a> Builder<'a> {
                 }
                 AffineMap::Permute(Permutation::flatten(shape))
             }
-            LayerSpec::Relu {} => return Ok(Some(Layer::Activation(Activation::Relu))),
-            LayerSpec::LeakyRelu { slope } => {
-                if !(0.0..=1.0).contains(slope) {
-                    return Err(fail(format!("slope is {slope}, must be between 0 and 1")));
-                }
-                return Ok(Some(Layer::Activation(Activation::LeakyRelu { slope: *slope })));
-            }
-            LayerSpec::Sigmoid {} => return Ok(Some(Layer::Activation(Activation::Sigmoid))),
-            LayerSpec::Tanh {} => return Ok(Some(Layer::Activation(Activation::Tanh))),
-            LayerSpec::Ode { .. } => return Err(fail("an ODE is not allowed here".into())),
+            _ => return Err(fail("is no affine layer".into())),
         };
-        check_size(map.output(), label)?;
-        self.shape = map.output();
-        Ok(Some(Layer::Affine(map)))
+        Ok(Some(map))
+    }
+}
+
+/// Most branches side by side.
+const MOST_BRANCHES: usize = 16;
+
+/// Joins values of a graph.
+fn joined<O: From<Operator>>(graph: &mut Dag<O>, join: Join, ends: &[Value]) -> Result<Value, String> {
+    let shapes: Vec<Shape> = ends.iter().map(|&v| graph.shape(v)).collect();
+    let listed: Vec<String> = shapes.iter().map(ToString::to_string).collect();
+    let misfit = || format!("the branches end in {}, which do not fit", listed.join(" and "));
+    match join {
+        Join::Add | Join::Concat => {
+            let operator = match join {
+                Join::Add => Operator::Sum(Sum::plain(ends.len())),
+                _ => Operator::Concat(Concat),
+            };
+            let shape = operator.shape(&shapes).ok_or_else(misfit)?;
+            check_size(shape, "join").map_err(|e| e.to_string())?;
+            Ok(graph.push(operator.into(), ends.to_vec(), shape))
+        }
+        Join::Product => {
+            let mut product = ends[0];
+            for &end in &ends[1..] {
+                let shape = Operator::Product.shape(&[graph.shape(product), graph.shape(end)]).ok_or_else(misfit)?;
+                product = graph.push(Operator::Product.into(), vec![product, end], shape);
+            }
+            graph.set_output(product);
+            Ok(product)
+        }
     }
 }
 

@@ -6,10 +6,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::activation::Activation;
-use crate::arithmetic::{Arithmetic, TINY, down_product, up_product};
+use crate::operator::activation::Activation;
+use crate::arithmetic::{Arithmetic, TINY, down, down_product, up, up_product};
 use crate::interval::{BoxVec, Interval};
-use crate::shape::Window;
+use crate::support::Support;
 
 mod tangent;
 
@@ -60,6 +60,7 @@ impl Relaxation {
         let (lower, upper) = match activation {
             Activation::Relu => piecewise(0.0, x, policy),
             Activation::LeakyRelu { slope } => piecewise(slope, x, policy),
+            Activation::Absolute => piecewise(-1.0, x, policy),
             Activation::Sigmoid | Activation::Tanh => s_shaped(activation, x, arithmetic),
         };
         let mut relaxation = Self { lower, upper, magnitude };
@@ -81,8 +82,23 @@ impl Relaxation {
         relaxation
     }
 
+    /// Two choices of lines, the likelier one first: for ReLU and its like the two extreme lower slopes, the one
+    /// with less area first; for sigmoid and tanh tangents in the middle and at the ends.
+    pub fn pair(activation: Activation, x: Interval, arithmetic: Arithmetic) -> [Self; 2] {
+        match activation {
+            Activation::Relu | Activation::LeakyRelu { .. } | Activation::Absolute => {
+                let other = if x.upper >= -x.lower { LowerSlope::Zero } else { LowerSlope::One };
+                [LowerSlope::MinArea, other].map(|policy| Self::new(activation, x, policy, arithmetic))
+            }
+            Activation::Sigmoid | Activation::Tanh => [
+                Self::tangent(activation, x, arithmetic),
+                Self::new(activation, x, LowerSlope::MinArea, arithmetic),
+            ],
+        }
+    }
+
     /// Relaxes `f(b) − f(a)` as lines in `d = b − a`, for `d` in the given interval, where the derivative of
-    /// `f` between `a` and `b` lies in `slopes` (none negative) and `f(b) − f(a)` itself in `bounds`.
+    /// `f` between `a` and `b` lies in `slopes` and `f(b) − f(a)` itself in `bounds`.
     ///
     /// By the mean value theorem the difference lies between `min(m·d, M·d)`, which is concave, and
     /// `max(m·d, M·d)`, which is convex; their chords over the interval are the lines, repaired at both
@@ -117,6 +133,18 @@ impl Relaxation {
         }
         Self { lower, upper, magnitude: d.magnitude() }
     }
+
+    /// Relaxes `slope·d` as lines in `d`, for a slope and a `d` anywhere in their intervals.
+    pub fn of_term(slope: Interval, d: Interval) -> Self {
+        Self::of_difference(slope, d, Interval::new(f64::NEG_INFINITY, f64::INFINITY))
+    }
+
+    /// Both lines moved outwards.
+    pub fn widened(mut self, by: f64) -> Self {
+        self.lower.intercept = down(self.lower.intercept - by);
+        self.upper.intercept = up(self.upper.intercept + by);
+        self
+    }
 }
 
 /// The lower slopes an activation may be relaxed with over an interval, if there is a choice.
@@ -125,6 +153,7 @@ pub fn free_slopes(activation: Activation, x: Interval) -> Option<(f64, f64)> {
     match activation {
         Activation::Relu if unstable => Some((0.0, 1.0)),
         Activation::LeakyRelu { slope } if unstable => Some((slope, 1.0)),
+        Activation::Absolute if unstable => Some((-1.0, 1.0)),
         _ => None,
     }
 }
@@ -171,35 +200,48 @@ impl Lines {
             .collect()
     }
 
-    /// The lines inside a window.
-    pub fn cut(&self, window: &Window) -> Self {
+    /// Number of neurons.
+    pub fn len(&self) -> usize {
+        self.magnitude.len()
+    }
+
+    /// True if there is no neuron.
+    pub fn is_empty(&self) -> bool {
+        self.magnitude.is_empty()
+    }
+
+    /// The lines of a whole tensor at some of its entries.
+    pub fn cut(&self, on: &Support) -> Self {
+        let part = |all: &[f64]| on.cut(all).into_owned();
         Self {
-            lower_slope: window.cut(&self.lower_slope),
-            lower_intercept: window.cut(&self.lower_intercept),
-            upper_slope: window.cut(&self.upper_slope),
-            upper_intercept: window.cut(&self.upper_intercept),
-            magnitude: window.cut(&self.magnitude),
+            lower_slope: part(&self.lower_slope),
+            lower_intercept: part(&self.lower_intercept),
+            upper_slope: part(&self.upper_slope),
+            upper_intercept: part(&self.upper_intercept),
+            magnitude: part(&self.magnitude),
         }
     }
 
-    /// The box the lines map a box into: the lower line at the lower end, the upper line at the upper end
-    /// (slopes are never negative). Wider than the image, but what plain back-substitution would find.
+    /// The box the lines map a box into: the lower line at its lower end, the upper line at its upper end. Wider than the image, but what plain back-substitution would find.
     pub fn image(&self, x: &BoxVec) -> BoxVec {
         let end =
             |slope: f64, intercept: f64, x: f64| (slope * x + intercept, (slope * x).abs() + intercept.abs());
         let mut image = x.clone();
         for i in 0..x.len() {
-            let (low, size) = end(self.lower_slope[i], self.lower_intercept[i], x.lower[i]);
+            let turned = |slope: f64, by_rising: f64, by_falling: f64| if slope < 0.0 { by_falling } else { by_rising };
+            let lowest = turned(self.lower_slope[i], x.lower[i], x.upper[i]);
+            let (low, size) = end(self.lower_slope[i], self.lower_intercept[i], lowest);
             image.lower[i] = low - 4.0 * f64::EPSILON * size;
-            let (high, size) = end(self.upper_slope[i], self.upper_intercept[i], x.upper[i]);
+            let highest = turned(self.upper_slope[i], x.upper[i], x.lower[i]);
+            let (high, size) = end(self.upper_slope[i], self.upper_intercept[i], highest);
             image.upper[i] = high + 4.0 * f64::EPSILON * size;
         }
         image
     }
 }
 
-/// ReLU (`leak = 0`) and LeakyReLU: convex, so the chord lies above it and every line through the origin
-/// with a slope between `leak` and 1 lies below.
+/// ReLU (`leak = 0`), LeakyReLU and the absolute value (`leak = −1`): convex, so the chord lies above it and every
+/// line through the origin with a slope between `leak` and 1 lies below.
 fn piecewise(leak: f64, x: Interval, policy: LowerSlope) -> (Line, Line) {
     let Interval { lower: l, upper: u } = x;
     if l >= 0.0 {

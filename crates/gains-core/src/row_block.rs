@@ -31,6 +31,12 @@ impl RowBlock {
         }
     }
 
+    /// The same with rows of another length, before coefficients are filled in.
+    pub(crate) fn of_length(mut self, length: usize) -> Self {
+        self.length = length;
+        self
+    }
+
     /// Coefficients of one row.
     pub fn row(&self, row: usize) -> &[f64] {
         &self.coefficients[row * self.length..][..self.length]

@@ -1,20 +1,24 @@
-//! Rows of linear lower bounds on windows of tensors.
+//! Rows of linear lower bounds on a part of a tensor.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 use crate::arithmetic::{TINY, analysis_error, down};
 use crate::interval::{BoxVec, Centred};
 use crate::kernels;
 use crate::relaxation::Lines;
 use crate::row_block::RowBlock;
-use crate::shape::Window;
+use crate::shape::{Shape, Window};
+use crate::support::Support;
 
-/// Rows over one window of one tensor: a [`RowBlock`] that knows where its coefficients live.
+/// Rows over one part of one tensor: a [`RowBlock`] that knows where its coefficients live.
+///
+/// The block cannot be taken out without saying onto which entries ([`Rows::onto`], [`Rows::into_full`]), so rows
+/// on a window are never read as rows on the whole.
 #[derive(Clone, Debug)]
 pub struct Rows {
     block: RowBlock,
-    /// Where the coefficients live.
-    pub window: Window,
+    on: Support,
 }
 
 impl Deref for Rows {
@@ -33,25 +37,38 @@ impl DerefMut for Rows {
 
 impl Rows {
     /// Rows that are identically zero.
-    pub fn zeros(count: usize, window: Window) -> Self {
-        Self { block: RowBlock::zeros(count, window.len()), window }
+    pub fn zeros(count: usize, on: impl Into<Support>) -> Self {
+        let on = on.into();
+        Self { block: RowBlock::zeros(count, on.len()), on }
     }
 
     /// Rows with the given coefficients and no constant.
-    pub fn new(window: Window, coefficients: Vec<f64>) -> Self {
-        let count = coefficients.len() / window.len().max(1);
-        Self { block: RowBlock { coefficients, ..RowBlock::zeros(count, window.len()) }, window }
+    pub fn new(on: impl Into<Support>, coefficients: Vec<f64>) -> Self {
+        let on = on.into();
+        let count = coefficients.len() / on.len().max(1);
+        Self { block: RowBlock { coefficients, ..RowBlock::zeros(count, 0) }.of_length(on.len()), on }
     }
 
     /// A block put into its place.
-    pub fn from_block(block: RowBlock, window: Window) -> Self {
-        debug_assert_eq!(block.length, window.len());
-        Self { block, window }
+    pub fn from_block(block: RowBlock, on: impl Into<Support>) -> Self {
+        let on = on.into();
+        assert_eq!(block.length, on.len(), "a row has one coefficient for each entry of its place");
+        Self { block, on }
     }
 
-    /// The block without its place.
-    pub fn into_block(self) -> RowBlock {
-        self.block
+    /// Where the coefficients are.
+    pub fn on(&self) -> &Support {
+        &self.on
+    }
+
+    /// The block on the whole tensor.
+    pub fn into_full(self) -> RowBlock {
+        self.widened().block
+    }
+
+    /// The given rows.
+    pub fn select_rows(&self, rows: &[usize]) -> Self {
+        Self { block: self.block.select(rows), on: self.on.clone() }
     }
 
     /// `+x`, then `−x`, for the given channels of one pixel: the rows whose lower bounds are its bounds.
@@ -64,21 +81,31 @@ impl Rows {
         rows
     }
 
-    /// Pulls the rows back through an activation. The rows are split into as many equal groups as there
-    /// are entries in `relaxations`; group `g` uses the lines of `relaxations[g]`, one per entry of the
-    /// tensor (not of the window).
+    /// `+x`, then `−x`, for the given entries of a whole tensor.
+    pub fn units(shape: Shape, entries: &[usize]) -> Self {
+        let mut rows = Self::zeros(2 * entries.len(), Support::full(shape));
+        for (row, &entry) in entries.iter().enumerate() {
+            rows.row_mut(row)[entry] = 1.0;
+            rows.row_mut(entries.len() + row)[entry] = -1.0;
+        }
+        rows
+    }
+
+    /// Pulls the rows back through lines. The rows are split into as many equal groups as there are entries in
+    /// `relaxations`; group `g` uses the lines of `relaxations[g]`, one per entry of the tensor or one per
+    /// coefficient.
     ///
     /// A positive coefficient takes the lower line, a negative one the upper line; both are sound for
     /// every pre-activation in the interval they were made for.
     pub fn relax(&mut self, relaxations: &[&Lines]) {
         let per_group = self.count / relaxations.len().max(1);
-        let gamma = analysis_error(self.window.len());
+        let gamma = analysis_error(self.length);
         for (group, lines) in relaxations.iter().enumerate() {
             let part;
-            let lines = if self.window.is_full() {
+            let lines = if lines.len() == self.length {
                 *lines
             } else {
-                part = lines.cut(&self.window);
+                part = lines.cut(&self.on);
                 &part
             };
             for row in group * per_group..(group + 1) * per_group {
@@ -90,16 +117,29 @@ impl Rows {
 
     /// The same rows on the whole tensor.
     pub fn widened(self) -> Self {
-        if self.window.is_full() {
+        if self.on.is_full() {
             return self;
         }
-        let mut full = Self::zeros(self.count, Window::full(self.window.image));
-        for row in 0..self.count {
-            let mut part = self.row(row);
-            for run in self.window.runs() {
-                let (head, tail) = part.split_at(run.len());
-                full.row_mut(row)[run].copy_from_slice(head);
-                part = tail;
+        let shape = self.on.shape();
+        let mut full = Self::zeros(self.count, Support::full(shape));
+        match &self.on {
+            Support::Window(window) => {
+                for row in 0..self.count {
+                    let mut part = self.block.row(row);
+                    for run in window.runs() {
+                        let (head, tail) = part.split_at(run.len());
+                        full.row_mut(row)[run].copy_from_slice(head);
+                        part = tail;
+                    }
+                }
+            }
+            Support::Entries { entries, .. } => {
+                for row in 0..self.count {
+                    let part = self.block.row(row);
+                    for (&i, a) in entries.iter().zip(part) {
+                        full.block.row_mut(row)[i as usize] = *a;
+                    }
+                }
             }
         }
         full.block.constant = self.block.constant;
@@ -107,11 +147,78 @@ impl Rows {
         full
     }
 
+    /// The same rows with coefficients on other entries: what is left out must be identically zero in its place, so
+    /// that its coefficients do not matter; what is new has none.
+    pub fn onto(self, entries: &Arc<[u32]>) -> Self {
+        let shape = self.on.shape();
+        if let Support::Entries { entries: have, .. } = &self.on {
+            if Arc::ptr_eq(have, entries) || have == entries {
+                return self;
+            }
+            let from: Vec<Option<usize>> = entries.iter().map(|i| have.binary_search(i).ok()).collect();
+            let width = have.len();
+            let mut out = RowBlock::zeros(self.count, 0).of_length(entries.len());
+            out.coefficients = (0..self.count)
+                .flat_map(|row| from.iter().map(move |at| at.map(|at| row * width + at)))
+                .map(|at| at.map_or(0.0, |at| self.block.coefficients[at]))
+                .collect();
+            out.constant = self.block.constant;
+            out.slack = self.block.slack;
+            return Self { block: out, on: Support::entries(shape, entries.clone()) };
+        }
+        let full = self.widened();
+        let mut out = RowBlock::zeros(full.count, 0).of_length(entries.len());
+        out.coefficients.reserve(full.count * entries.len());
+        for row in 0..full.count {
+            let line = full.block.row(row);
+            out.coefficients.extend(entries.iter().map(|&i| line[i as usize]));
+        }
+        out.constant = full.block.constant;
+        out.slack = full.block.slack;
+        Self { block: out, on: Support::entries(shape, entries.clone()) }
+    }
+
+    /// Adds rows on the same tensor. The rounding of the sums costs in proportion to `magnitude`, the largest absolute
+    /// values of the tensor's entries.
+    pub fn add(&mut self, other: Self, magnitude: &[f64]) {
+        let other = if other.on == self.on {
+            other
+        } else {
+            let mine = std::mem::replace(self, Self::zeros(0, other.on.clone()));
+            *self = mine.widened();
+            other.widened()
+        };
+        let gamma = analysis_error(2);
+        let magnitude = self.on.cut(magnitude).into_owned();
+        for row in 0..self.count {
+            let size = kernels::size(self.row(row), &magnitude) + kernels::size(other.row(row), &magnitude);
+            kernels::add_scaled(self.row_mut(row), 1.0, other.row(row));
+            self.absorb(row, other.constant[row], other.slack[row] + gamma * size);
+        }
+    }
+
+    /// Charges every row `Σ |a|·owed`; `owed` has one number per coefficient, or per entry of the tensor.
+    pub fn charge(&mut self, owed: &[f64]) {
+        let part;
+        let owed = if owed.len() == self.length {
+            owed
+        } else {
+            part = self.on.cut(owed).into_owned();
+            &part
+        };
+        for row in 0..self.count {
+            let size = kernels::size(self.row(row), owed);
+            self.absorb(row, 0.0, size);
+        }
+    }
+
     /// Certified lower bound of every row over a box of the whole tensor.
     pub fn lower_bounds(&self, domain: &BoxVec) -> Vec<f64> {
-        let Centred { centre, radius } =
-            BoxVec::new(self.window.cut(&domain.lower), self.window.cut(&domain.upper)).centres();
-        let gamma = analysis_error(self.window.len() + 2);
+        let Centred { centre, radius } = match self.on.is_full() {
+            true => domain.centres(),
+            false => self.on.cut_box(domain).centres(),
+        };
+        let gamma = analysis_error(self.length + 2);
         (0..self.count)
             .map(|row| {
                 let (value, spread, size) = kernels::row_over_box(self.row(row), &centre, &radius);

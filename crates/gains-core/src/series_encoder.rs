@@ -1,7 +1,15 @@
 //! The encoder of a latent ODE, bound to its weights; see [`crate::description::EncoderSpec`] for what it computes.
 
+use crate::dag::{Input, Value};
 use crate::description::Points;
-use crate::network::Stack;
+use crate::operator::Operator;
+use crate::operator::activation::Activation;
+use crate::operator::blend::Blend;
+use crate::operator::concat::Concat;
+use crate::operator::slice::Slice;
+use crate::operator::sum::Sum;
+use crate::program::{Circuit, Program};
+use crate::shape::Shape;
 
 /// An ODE-RNN that turns a series into a latent state.
 ///
@@ -12,17 +20,17 @@ use crate::network::Stack;
 #[derive(Clone, Debug)]
 pub struct SeriesEncoder {
     /// From the statics to the first state.
-    pub initial: Stack,
+    pub initial: Circuit,
     /// How the mean moves between observations.
-    pub dynamics: Stack,
+    pub dynamics: Circuit,
     /// How much of the old state stays.
-    pub update: Stack,
+    pub update: Circuit,
     /// How much of the old state the candidate sees.
-    pub reset: Stack,
+    pub reset: Circuit,
     /// The new state, as far as the update gate lets it in.
-    pub candidate: Stack,
+    pub candidate: Circuit,
     /// From the last state to the latent mean and deviation.
-    pub latent: Stack,
+    pub latent: Circuit,
     /// The walk starts this long after the last point.
     pub lead: f64,
     /// Where the walk stops.
@@ -35,26 +43,26 @@ pub const SAME_TIME: f64 = 1e-8;
 impl SeriesEncoder {
     /// Entries of the mean, and of the deviation.
     pub fn width(&self) -> usize {
-        self.dynamics.input.len()
+        self.dynamics.shape(0).len()
     }
 
     /// Entries of an observation.
     pub fn features(&self) -> usize {
-        self.update.input.len().saturating_sub(2 * self.width())
+        self.update.shape(0).len().saturating_sub(2 * self.width())
     }
 
     /// Entries known of the series as a whole.
     pub fn statics(&self) -> usize {
-        self.initial.input.len()
+        self.initial.shape(0).len()
     }
 
     /// Entries of the latent state.
     pub fn latent_width(&self) -> usize {
-        self.latent.output().len() / 2
+        self.latent.output_shape().len() / 2
     }
 
     /// The six networks, with their names.
-    pub fn parts(&self) -> [(&'static str, &Stack); 6] {
+    pub fn parts(&self) -> [(&'static str, &Circuit); 6] {
         [
             ("initial", &self.initial),
             ("dynamics", &self.dynamics),
@@ -76,6 +84,107 @@ impl SeriesEncoder {
     /// same steps, computed once in float64.
     pub fn walk(&self, times: &[f64], observed: impl Fn(usize) -> bool) -> Vec<Stop> {
         walk(times, observed, self.lead, self.points)
+    }
+
+    /// The program from a series with this walk to the outputs of a body, whose input is the latent state. Its inputs
+    /// are the statics and one observation for every stop where there is one.
+    pub fn unroll(&self, walk: &[Stop], body: &Program, blend: Blend) -> Unrolled {
+        let points: Vec<usize> = walk.iter().filter(|stop| stop.observed).map(|stop| stop.point).collect();
+        let statics = Input { name: "statics".into(), shape: Shape::flat(self.statics()) };
+        let seen = |point: &usize| Input { name: format!("point {point}"), shape: Shape::flat(self.features()) };
+        let program = Program::new(std::iter::once(statics).chain(points.iter().map(seen)).collect());
+        let mut unrolling = Unrolling { encoder: self, program, blend };
+        let mut state = unrolling.initial();
+        let mut next_input = 1;
+        for stop in walk {
+            if stop.step != 0.0 {
+                state = unrolling.euler(state, stop.step);
+            }
+            if stop.observed {
+                state = unrolling.update(state, next_input);
+                next_input += 1;
+            }
+        }
+        let latent = unrolling.latent(state);
+        let mut program = unrolling.program;
+        program.append(body, &[latent]);
+        Unrolled { program, points, latent }
+    }
+}
+
+/// A forecasting network for series of one walk.
+#[derive(Clone, Debug)]
+pub struct Unrolled {
+    /// From the statics and the observations to the outputs.
+    pub program: Program,
+    /// The point of the series behind every input but the first.
+    pub points: Vec<usize>,
+    /// The latent state.
+    pub latent: Value,
+}
+
+/// Mean and deviation.
+#[derive(Clone, Copy)]
+struct State {
+    mean: Value,
+    deviation: Value,
+}
+
+/// An encoder on its way into a program.
+struct Unrolling<'a> {
+    encoder: &'a SeriesEncoder,
+    program: Program,
+    blend: Blend,
+}
+
+impl Unrolling<'_> {
+    fn push(&mut self, operator: Operator, from: Vec<Value>, length: usize) -> Value {
+        self.program.push(operator.into(), from, Shape::flat(length))
+    }
+
+    /// Both halves of a state, the second as its absolute value.
+    fn halves(&mut self, state: Value) -> State {
+        let length = self.encoder.width();
+        let mean = self.push(Operator::Slice(Slice { first: 0, length }), vec![state], length);
+        let second = self.push(Operator::Slice(Slice { first: length, length }), vec![state], length);
+        let deviation = self.push(Operator::Curve(Activation::Absolute), vec![second], length);
+        State { mean, deviation }
+    }
+
+    fn initial(&mut self) -> State {
+        let state = self.program.append(&self.encoder.initial, &[0]);
+        self.halves(state)
+    }
+
+    /// `mean + step·dynamics(mean)`.
+    fn euler(&mut self, state: State, step: f64) -> State {
+        let slope = self.program.append(&self.encoder.dynamics, &[state.mean]);
+        let sum = Operator::Sum(Sum { coefficients: vec![1.0, step] });
+        State { mean: self.push(sum, vec![state.mean, slope], self.encoder.width()), ..state }
+    }
+
+    /// The gated update with one observation.
+    fn update(&mut self, State { mean, deviation }: State, seen: Value) -> State {
+        let (width, all) = (self.encoder.width(), 2 * self.encoder.width() + self.encoder.features());
+        let before = self.push(Operator::Concat(Concat), vec![mean, deviation, seen], all);
+        let update = self.program.append(&self.encoder.update, &[before]);
+        let reset = self.program.append(&self.encoder.reset, &[before]);
+        let shown = [mean, deviation].map(|v| self.push(Operator::Product, vec![reset, v], width));
+        let shown = self.push(Operator::Concat(Concat), vec![shown[0], shown[1], seen], all);
+        let candidate = self.program.append(&self.encoder.candidate, &[shown]);
+        let new = self.halves(candidate);
+        let blend = Operator::Blend(self.blend);
+        State {
+            mean: self.push(blend.clone(), vec![update, new.mean, mean], width),
+            deviation: self.push(blend, vec![update, new.deviation, deviation], width),
+        }
+    }
+
+    fn latent(&mut self, State { mean, deviation }: State) -> Value {
+        let state = self.push(Operator::Concat(Concat), vec![mean, deviation], 2 * self.encoder.width());
+        let both = self.program.append(&self.encoder.latent, &[state]);
+        let length = self.encoder.latent_width();
+        self.push(Operator::Slice(Slice { first: 0, length }), vec![both], length)
     }
 }
 
@@ -112,10 +221,9 @@ pub struct Stop {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shape::Shape;
 
     fn encoder(points: Points) -> SeriesEncoder {
-        let empty = |length| Stack { input: Shape::flat(length), layers: Vec::new() };
+        let empty = |length| Circuit::of("x", Shape::flat(length));
         SeriesEncoder {
             initial: empty(2),
             dynamics: empty(1),

@@ -42,6 +42,9 @@ pub enum WidenError {
         /// Its name.
         name: String,
     },
+    /// Layers side by side, or parts of a vector.
+    #[error("networks with branches or slices cannot be widened")]
+    Branches,
     /// The network is not sound to begin with, or becomes too large.
     #[error(transparent)]
     Model(#[from] ModelError),
@@ -122,7 +125,9 @@ impl Widening<'_> {
             | LayerSpec::Relu {}
             | LayerSpec::LeakyRelu { .. }
             | LayerSpec::Sigmoid {}
-            | LayerSpec::Tanh {} => {}
+            | LayerSpec::Tanh {}
+            | LayerSpec::Absolute {} => {}
+            LayerSpec::Slice { .. } | LayerSpec::Parallel { .. } => return Err(WidenError::Branches),
         }
         Ok(())
     }

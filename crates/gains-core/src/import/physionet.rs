@@ -122,7 +122,7 @@ pub(super) fn import(
         format: FORMAT.into(),
         version: VERSION,
         name: side.name.unwrap_or_else(|| "imported".into()),
-        task: Task::Forecasting { features: names(&FEATURES, features), statics: names(&STATICS, statics) },
+        task: Task::forecasting(names(&FEATURES, features), names(&STATICS, statics)).as_in_the_paper(),
         dataset: Some("physionet2012".into()),
         input: Shape::flat(latent),
         encoder: Some(encoder),

@@ -1,9 +1,10 @@
 //! Binding the encoder of a forecasting network to its weights.
 
-use super::{Builder, ModelError, check_size, kind};
-use crate::activation::Activation;
+use super::{Builder, ModelError, check_size};
 use crate::description::{Description, EncoderSpec, LayerSpec, Task};
-use crate::network::{Block, Layer, Stack};
+use crate::operator::Operator;
+use crate::operator::activation::Activation;
+use crate::program::{Circuit, Program};
 use crate::series_encoder::SeriesEncoder;
 use crate::shape::Shape;
 
@@ -24,7 +25,7 @@ pub(super) fn build(
         (Task::Forecasting { .. }, None) => {
             return Err(ModelError::Description("a forecasting network needs an encoder".into()));
         }
-        (Task::Forecasting { features, statics }, Some(_)) => (features.len(), statics.len()),
+        (Task::Forecasting { features, statics, .. }, Some(_)) => (features.len(), statics.len()),
     };
     let Some(spec) = &description.encoder else { return Ok(None) };
     check_size(Shape::flat(features), "encoder features")?;
@@ -43,7 +44,7 @@ fn bind(
     builder: &mut Builder<'_>,
 ) -> Result<SeriesEncoder, ModelError> {
     let initial = part("initial", &spec.initial, statics, builder)?;
-    let state = initial.output().len();
+    let state = initial.output_shape().len();
     if state % 2 != 0 {
         return Err(fail(
             "initial",
@@ -54,7 +55,7 @@ fn bind(
     let seen = state + features;
     let mut fitting = |name: &str, layers: &[LayerSpec], inputs: usize, outputs: usize| {
         let stack = part(name, layers, inputs, builder)?;
-        let found = stack.output();
+        let found = stack.output_shape();
         if found != Shape::flat(outputs) {
             return Err(fail(name, format!("has {found} outputs, needs {outputs}")));
         }
@@ -71,7 +72,8 @@ fn bind(
         points: spec.points,
     };
     for (name, gate) in [("update", &encoder.update), ("reset", &encoder.reset)] {
-        if !matches!(gate.layers.last(), Some(Layer::Activation(Activation::Sigmoid))) {
+        let last = gate.node(gate.output()).map(|node| &node.operator);
+        if !matches!(last, Some(Operator::Curve(Activation::Sigmoid))) {
             return Err(fail(name, "must end with a sigmoid".into()));
         }
     }
@@ -84,36 +86,37 @@ fn part(
     layers: &[LayerSpec],
     inputs: usize,
     builder: &mut Builder<'_>,
-) -> Result<Stack, ModelError> {
+) -> Result<Circuit, ModelError> {
     let input = Shape::flat(inputs);
-    builder.shape = input;
-    let mut stack = Stack { input, layers: Vec::new() };
-    for (index, spec) in layers.iter().enumerate() {
-        let label = format!("encoder {name} {index} ({})", kind(spec));
-        let refuse = |problem: &str| ModelError::Layer { layer: label.clone(), problem: problem.into() };
-        match spec {
-            LayerSpec::Ode { .. } => return Err(refuse("an ODE is not allowed here")),
-            LayerSpec::Linear { time: true, .. } | LayerSpec::Conv2d { time: true, .. } => {
-                return Err(refuse("the layers of an encoder do not take the time"));
-            }
-            _ => stack.layers.extend(builder.layer(spec, &label)?),
-        }
+    let mut circuit = Circuit::of(name, input);
+    if takes_time(layers) {
+        return Err(fail(name, "the layers of an encoder do not take the time".into()));
     }
-    if stack.layers.is_empty() {
+    builder.layers(&mut circuit, 0, layers, &format!("encoder {name}"))?;
+    if circuit.nodes().len() == 0 {
         return Err(fail(name, "has no layers".into()));
     }
-    Ok(stack)
+    Ok(circuit)
+}
+
+fn takes_time(layers: &[LayerSpec]) -> bool {
+    layers.iter().any(|layer| match layer {
+        LayerSpec::Linear { time, .. } | LayerSpec::Conv2d { time, .. } => *time,
+        LayerSpec::Parallel { branches, .. } => branches.iter().any(|branch| takes_time(branch)),
+        _ => false,
+    })
 }
 
 /// Whether what follows the encoder predicts the features at one time.
-pub(super) fn check_decoder(features: &[String], blocks: &[Block], output: Shape) -> Result<(), ModelError> {
+pub(super) fn check_decoder(features: &[String], body: &Program) -> Result<(), ModelError> {
+    let output = body.output_shape();
     if output != Shape::flat(features.len()) {
         return Err(ModelError::Description(format!(
             "{} features are named, the network has {output} outputs",
             features.len()
         )));
     }
-    let odes = blocks.iter().filter(|block| matches!(block, Block::Ode(_))).count();
+    let odes = body.odes().count();
     if odes != 1 {
         return Err(ModelError::Description(format!(
             "a forecasting network has {odes} ODEs among its layers, must have one: it is read off at the time to predict"

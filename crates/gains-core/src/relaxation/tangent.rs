@@ -1,7 +1,7 @@
 //! Tangents of sigmoid and tanh, for intervals that are neither tiny nor on one side of zero.
 
 use super::{Line, Relaxation};
-use crate::activation::Activation;
+use crate::operator::activation::Activation;
 use crate::arithmetic::{Arithmetic, TINY, down_product, up};
 use crate::interval::Interval;
 

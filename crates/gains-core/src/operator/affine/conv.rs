@@ -2,6 +2,7 @@
 
 use super::{Lanes, multiply};
 use crate::kernels::vectorised;
+use crate::row_block::RowBlock;
 use crate::rows::Rows;
 use crate::shape::{Shape, Window};
 
@@ -267,15 +268,15 @@ impl Conv2d {
     }
 
     /// `A ↦ A W` on windows: one matrix product per chunk of rows, then the taps are added into place.
-    pub(super) fn pull_rows(&self, rows: &Rows) -> Rows {
+    pub(super) fn pull_rows(&self, rows: &RowBlock, window: &Window) -> Rows {
         let g = self.geometry;
         let (inputs, outputs) = (self.input.channels, self.output.channels);
-        let field = self.receptive_field(&rows.window);
+        let field = self.receptive_field(window);
         let mut pulled = Rows::zeros(rows.count, field);
         pulled.constant.copy_from_slice(&rows.constant);
         pulled.slack.copy_from_slice(&rows.slack);
         let width = g.kernel.0 * g.kernel.1 * inputs;
-        let positions = rows.window.height * rows.window.width;
+        let positions = window.height * window.width;
         if g.kernel == (1, 1) && g.stride == (1, 1) && g.padding == (0, 0) {
             multiply(
                 rows.count * positions,
@@ -296,8 +297,8 @@ impl Conv2d {
             for row in 0..count {
                 let target = pulled.row_mut(first + row);
                 for position in 0..positions {
-                    let y = rows.window.top + position / rows.window.width;
-                    let x = rows.window.left + position % rows.window.width;
+                    let y = window.top + position / window.width;
+                    let x = window.left + position % window.width;
                     let taps = &product[(row * positions + position) * width..][..width];
                     self.add_taps(taps, y, x, &field, target);
                 }

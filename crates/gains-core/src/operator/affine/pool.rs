@@ -1,6 +1,7 @@
 //! Average pooling.
 
 use super::{ConvGeometry, Lanes};
+use crate::row_block::RowBlock;
 use crate::rows::Rows;
 use crate::shape::{Shape, Window};
 
@@ -105,11 +106,10 @@ impl AveragePool {
         pulled
     }
 
-    pub(super) fn pull_rows(&self, rows: &Rows) -> Rows {
+    pub(super) fn pull_rows(&self, rows: &RowBlock, w: &Window) -> Rows {
         let mut pulled = Rows::zeros(rows.count, Window::full(self.input));
         pulled.constant.copy_from_slice(&rows.constant);
         pulled.slack.copy_from_slice(&rows.slack);
-        let w = rows.window;
         for row in 0..rows.count {
             let positions = (0..w.height * w.width)
                 .map(|i| (w.top + i / w.width) * self.output.width + w.left + i % w.width);

@@ -8,19 +8,25 @@ mod conv;
 mod matrix;
 mod permute;
 mod pool;
+mod rows;
 mod scale;
 
 pub use conv::{Conv2d, ConvGeometry};
 pub use matrix::{Matrix, multiply};
 pub use permute::Permutation;
 pub use pool::AveragePool;
+pub use rows::AffineKnown;
 pub use scale::ChannelScale;
 
 use crate::arithmetic::Arithmetic;
 use crate::interval::{BoxVec, Centred};
 use crate::kernels;
 use crate::rows::Rows;
-use crate::shape::Shape;
+use crate::shape::{Shape, Window};
+use crate::support::Support;
+
+/// Largest matrix that is written out: 64 MB.
+const MOST_MATRIX_ENTRIES: usize = 8 << 20;
 
 /// What an affine map computes for centres, radii and magnitudes before any rounding is accounted for.
 #[derive(Clone, Debug)]
@@ -192,26 +198,18 @@ impl AffineMap {
         v
     }
 
-    /// Pulls rows on the output back to rows on the input: `A ↦ A W`, constant `+ A·(b + t·u)`.
-    ///
-    /// `magnitude` is [`Self::magnitude`] of the set the rows are valid on. Rounding costs at most
-    /// `γ |A| v`, taken off each row as slack; in float32 mode the same term covers the program.
-    pub fn pull_back(&self, rows: &Rows, time: f64, magnitude: &[f64], arithmetic: Arithmetic) -> Rows {
-        let bias = rows.window.cut(&self.bias(time));
-        let magnitude = rows.window.cut(magnitude);
-        let gamma = arithmetic.dot(self.terms() + bias.len());
-        let mut pulled = self.pull_linear(rows);
-        for row in 0..rows.count {
-            let (product, size) = kernels::dot_and_size(rows.row(row), &bias, &magnitude);
-            pulled.absorb(row, product, gamma * size);
-        }
-        pulled
-    }
-
     /// `A ↦ A W` alone, constants and slack unchanged and no rounding charged: for callers that keep
     /// those books themselves.
     pub fn pull_linear(&self, rows: &Rows) -> Rows {
-        each!(self, map => map.pull_rows(rows))
+        let wide;
+        let (block, window) = match rows.on() {
+            Support::Window(window) => (rows, window),
+            Support::Entries { .. } => {
+                wide = rows.clone().widened();
+                (&wide, &Window::full(self.output()))
+            }
+        };
+        each!(self, map => map.pull_rows(block, window))
     }
 
     /// Multiplications [`Self::pull_linear`] takes per full row; what a dense product is weighed against.
@@ -220,6 +218,13 @@ impl AffineMap {
             Self::Conv(map) => map.pull_cost(),
             _ => self.output().len(),
         }
+    }
+
+    /// The whole linear part as a dense matrix (outputs × inputs), unless it would be large: beyond a few thousand
+    /// entries a side the map's own way is faster, and the matrix would take gigabytes.
+    pub fn to_small_matrix(&self) -> Option<Matrix> {
+        let entries = self.input().len().checked_mul(self.output().len())?;
+        (entries <= MOST_MATRIX_ENTRIES).then(|| self.to_matrix())
     }
 
     /// The whole linear part as a dense matrix (outputs × inputs).

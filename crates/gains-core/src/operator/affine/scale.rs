@@ -1,8 +1,9 @@
 //! Normalisation by channel.
 
 use super::Lanes;
+use crate::row_block::RowBlock;
 use crate::rows::Rows;
-use crate::shape::Shape;
+use crate::shape::{Shape, Window};
 
 /// `(x − mean) / std`, channel by channel.
 ///
@@ -71,9 +72,9 @@ impl ChannelScale {
         self.linear(gradient)
     }
 
-    pub(super) fn pull_rows(&self, rows: &Rows) -> Rows {
+    pub(super) fn pull_rows(&self, rows: &RowBlock, window: &Window) -> Rows {
         let mut pulled = rows.clone();
         pulled.coefficients = self.linear(&rows.coefficients);
-        pulled
+        Rows::from_block(pulled, *window)
     }
 }

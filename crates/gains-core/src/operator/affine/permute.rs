@@ -1,6 +1,7 @@
 //! Flattening in the order PyTorch uses.
 
 use super::Lanes;
+use crate::row_block::RowBlock;
 use crate::rows::Rows;
 use crate::shape::{Shape, Window};
 
@@ -70,7 +71,8 @@ impl Permutation {
         pulled
     }
 
-    pub(super) fn pull_rows(&self, rows: &Rows) -> Rows {
+    /// The output is one pixel, so its only window is the whole.
+    pub(super) fn pull_rows(&self, rows: &RowBlock, _: &Window) -> Rows {
         let mut pulled = Rows::zeros(rows.count, Window::full(self.input));
         pulled.constant.copy_from_slice(&rows.constant);
         pulled.slack.copy_from_slice(&rows.slack);

@@ -3,7 +3,7 @@
 use crate::arithmetic::{Arithmetic, TINY};
 use crate::interval::{BoxVec, Interval};
 
-/// A monotone elementwise activation.
+/// An elementwise function: monotone, or the absolute value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Activation {
     /// `max(x, 0)`.
@@ -17,6 +17,8 @@ pub enum Activation {
     Sigmoid,
     /// Hyperbolic tangent.
     Tanh,
+    /// `|x|`.
+    Absolute,
 }
 
 impl Activation {
@@ -40,6 +42,7 @@ impl Activation {
             }
             Self::Sigmoid => sigmoid(x),
             Self::Tanh => x.tanh(),
+            Self::Absolute => x.abs(),
         }
     }
 
@@ -62,6 +65,13 @@ impl Activation {
                 let c = x.cosh();
                 1.0 / (c * c)
             }
+            Self::Absolute => {
+                if x > 0.0 {
+                    1.0
+                } else {
+                    -1.0
+                }
+            }
         }
     }
 
@@ -76,6 +86,7 @@ impl Activation {
         match self {
             Self::Relu => steps(0.0),
             Self::LeakyRelu { slope } => steps(slope),
+            Self::Absolute => steps(-1.0),
             Self::Sigmoid | Self::Tanh => {
                 // Largest at zero, falling to both sides.
                 let far = x.magnitude();
@@ -89,17 +100,23 @@ impl Activation {
         }
     }
 
-    /// Absolute error of evaluating the activation at `x`, whose value is about `value`: zero for ReLU.
+    /// Absolute error of evaluating the activation at `x`, whose value is about `value`: zero where it is exact.
     pub fn evaluation_error(self, value: f64, arithmetic: Arithmetic) -> f64 {
         match self {
-            Self::Relu => 0.0,
+            Self::Relu | Self::Absolute => 0.0,
             _ => arithmetic.function() * value.abs() + arithmetic.underflow().max(TINY),
         }
     }
 
-    /// Encloses the image of an interval; monotone, so the images of the ends do, widened by the error of
-    /// evaluating them and of the program.
+    /// Encloses the image of an interval. A monotone function has it between the images of the ends, widened by
+    /// the error of evaluating them and of the program.
     pub fn image(self, x: Interval, arithmetic: Arithmetic) -> Interval {
+        if self == Self::Absolute {
+            if x.lower.is_nan() || x.upper.is_nan() {
+                return Interval::new(f64::NAN, f64::NAN);
+            }
+            return Interval::new(x.lower.max(-x.upper).max(0.0), x.magnitude());
+        }
         let (low, high) = (self.value(x.lower), self.value(x.upper));
         let lower = low - self.evaluation_error(low, arithmetic);
         let upper = high + self.evaluation_error(high, arithmetic);
@@ -143,6 +160,7 @@ impl std::fmt::Display for Activation {
             Self::LeakyRelu { slope } => write!(f, "leaky_relu({slope})"),
             Self::Sigmoid => f.write_str("sigmoid"),
             Self::Tanh => f.write_str("tanh"),
+            Self::Absolute => f.write_str("absolute"),
         }
     }
 }
@@ -151,8 +169,13 @@ impl std::fmt::Display for Activation {
 mod tests {
     use super::*;
 
-    const ALL: [Activation; 4] =
-        [Activation::Relu, Activation::LeakyRelu { slope: 0.01 }, Activation::Sigmoid, Activation::Tanh];
+    const ALL: [Activation; 5] = [
+        Activation::Relu,
+        Activation::LeakyRelu { slope: 0.01 },
+        Activation::Sigmoid,
+        Activation::Tanh,
+        Activation::Absolute,
+    ];
 
     #[test]
     fn derivative_agrees_with_differences() {

@@ -1,0 +1,53 @@
+//! Tensors one after the other.
+
+use crate::interval::BoxVec;
+use crate::rows::Rows;
+use crate::shape::Shape;
+use crate::support::Support;
+
+/// One tensor after the other; vectors, or images of one size with their channels in order.
+#[derive(Clone, Debug, Default)]
+pub struct Concat;
+
+impl Concat {
+    /// Shape of the value: the lengths add up.
+    pub fn shape(first: Shape, arguments: &[Shape]) -> Option<Shape> {
+        let flat = arguments.iter().all(|s| s.positions() == 1) && first.positions() == 1;
+        flat.then(|| Shape::flat(arguments.iter().map(|s| s.channels).sum()))
+    }
+
+    pub(super) fn image(arguments: &[&BoxVec]) -> BoxVec {
+        let side = |get: fn(&BoxVec) -> &Vec<f64>| arguments.iter().flat_map(|b| get(b)).copied().collect();
+        BoxVec::new(side(|b| &b.lower), side(|b| &b.upper))
+    }
+
+    pub(super) fn gradient(arguments: &[&[f64]], cotangent: &[f64]) -> Vec<Vec<f64>> {
+        let mut rest = cotangent;
+        let mut part = |argument: &&[f64]| {
+            let (head, tail) = rest.split_at(argument.len());
+            rest = tail;
+            head.to_vec()
+        };
+        arguments.iter().map(&mut part).collect()
+    }
+
+    /// Every coefficient stays on its entry; the constants go with the first argument.
+    pub(super) fn pull(rows: Rows, shapes: &[Shape]) -> Vec<Rows> {
+        let all = rows.widened();
+        let mut first = 0;
+        let mut parts = Vec::with_capacity(shapes.len());
+        for (index, shape) in shapes.iter().enumerate() {
+            let mut part = Rows::zeros(all.count, Support::full(*shape));
+            for row in 0..all.count {
+                part.row_mut(row).copy_from_slice(&all.row(row)[first..first + shape.len()]);
+            }
+            if index == 0 {
+                part.constant.copy_from_slice(&all.constant);
+                part.slack.copy_from_slice(&all.slack);
+            }
+            first += shape.len();
+            parts.push(part);
+        }
+        parts
+    }
+}

@@ -1,0 +1,83 @@
+//! Elementwise functions of affine forms: on their own, or as a change from an evaluation nearby.
+
+use crate::affine_form::{AffineForm, Passing, Symbols};
+use crate::arithmetic::{Arithmetic, TINY, up};
+use crate::interval::Interval;
+use crate::relaxation::{Line, LowerSlope, Relaxation};
+
+use super::super::activation::Activation;
+
+/// How far `line` and `slope·x` may be apart at `x`, rounded down and up.
+fn gap(line: Line, slope: f64, x: f64) -> (f64, f64) {
+    let value = (line.slope - slope) * x + line.intercept;
+    let owed =
+        8.0 * f64::EPSILON * ((line.slope.abs() + slope.abs()) * x.abs() + line.intercept.abs()) + TINY;
+    (value - owed, value + owed)
+}
+
+/// `slope·x + offset ± radius` around everything between two lines over an interval, and `error` more.
+fn between(lines: Relaxation, x: Interval, error: f64) -> Passing {
+    let slope = 0.5 * lines.lower.slope + 0.5 * lines.upper.slope;
+    let low = gap(lines.lower, slope, x.lower).0.min(gap(lines.lower, slope, x.upper).0) - error;
+    let high = gap(lines.upper, slope, x.lower).1.max(gap(lines.upper, slope, x.upper).1) + error;
+    strip(slope, low, high)
+}
+
+/// `slope·x + [low, high]`.
+fn strip(slope: f64, low: f64, high: f64) -> Passing {
+    let offset = 0.5 * low + 0.5 * high;
+    let radius = up(up((high - offset).max(offset - low)));
+    Passing { slope, offset, radius, as_change: false }
+}
+
+/// One activation on its own: exact where a ReLU is stable; else the strip of smallest area, for ReLU and
+/// its like below the chord and above the parallel through the origin (convex, with derivatives on both sides
+/// of the chord's slope).
+fn alone(activation: Activation, x: Interval, arithmetic: Arithmetic) -> Passing {
+    let relu = activation == Activation::Relu;
+    if relu && x.upper <= 0.0 {
+        return Passing::default();
+    }
+    if relu && x.lower >= 0.0 {
+        return Passing { slope: 1.0, ..Passing::default() };
+    }
+    let lines = Relaxation::new(activation, x, LowerSlope::MinArea, arithmetic);
+    match activation {
+        Activation::Relu | Activation::LeakyRelu { .. } | Activation::Absolute if x.lower < 0.0 && x.upper > 0.0 => {
+            let error = activation.evaluation_error(x.magnitude(), arithmetic);
+            strip(lines.upper.slope, -error, lines.upper.intercept)
+        }
+        _ => between(lines, x, 0.0),
+    }
+}
+
+/// Passes a form through an activation, as a change from an earlier evaluation where that leaves less open.
+pub(in super::super) fn form(
+    activation: Activation,
+    x: &AffineForm,
+    earlier: Option<(&AffineForm, &AffineForm)>,
+    arithmetic: Arithmetic,
+    symbols: &mut Symbols,
+) -> AffineForm {
+    let image = activation.image_box(&x.bounds, arithmetic);
+    let mut passing: Vec<Passing> =
+        (0..x.len()).map(|j| alone(activation, x.bounds.get(j), arithmetic)).collect();
+    if let Some((input, output)) = earlier {
+        let open: Vec<usize> = (0..x.len()).filter(|&j| passing[j].radius > 0.0).collect();
+        for (&j, d) in open.iter().zip(x.apart(input, &open)) {
+            let (now, then) = (x.bounds.get(j), input.bounds.get(j));
+            let hull = Interval::new(now.lower.min(then.lower), now.upper.max(then.upper));
+            let error = activation.evaluation_error(image.get(j).magnitude(), arithmetic)
+                + activation.evaluation_error(output.bounds.get(j).magnitude(), arithmetic);
+            let everything = Interval::new(f64::NEG_INFINITY, f64::INFINITY);
+            let lines = Relaxation::of_difference(activation.derivative_range(hull), d, everything);
+            let change = between(lines, d, error);
+            let vague = x.remainder[j] + input.remainder[j];
+            if change.radius + change.slope * vague + output.remainder[j] < passing[j].radius + x.remainder[j]
+            {
+                passing[j] = Passing { as_change: true, ..change };
+            }
+        }
+    }
+    x.pass(&passing, image, earlier, symbols)
+}

@@ -1,0 +1,102 @@
+//! Weighted sums: residuals, Euler steps.
+
+use crate::affine_form::AffineForm;
+use crate::arithmetic::{Arithmetic, Precision, analysis_error};
+use crate::interval::{BoxVec, combine};
+use crate::rows::Rows;
+
+use super::{Changing, Image};
+
+/// `Σ coefficient·argument`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sum {
+    /// One per argument.
+    pub coefficients: Vec<f64>,
+}
+
+impl Sum {
+    /// A plain sum of so many arguments.
+    pub fn plain(arguments: usize) -> Self {
+        Self { coefficients: vec![1.0; arguments] }
+    }
+
+    pub(super) fn evaluate(&self, arguments: &[&[f64]], precision: Precision) -> Vec<f64> {
+        let mut sum = vec![0.0; arguments.first().map_or(0, |x| x.len())];
+        for (c, x) in self.coefficients.iter().zip(arguments) {
+            let c = precision.rounded(*c);
+            sum.iter_mut().zip(*x).for_each(|(s, x)| *s += c * x);
+        }
+        sum
+    }
+
+    pub(super) fn gradient(&self, cotangent: &[f64]) -> Vec<Vec<f64>> {
+        self.coefficients.iter().map(|c| cotangent.iter().map(|g| c * g).collect()).collect()
+    }
+
+    /// The first argument counts without a product where its coefficient is one.
+    fn enclose(&self, boxes: &[&BoxVec], arithmetic: Arithmetic) -> (BoxVec, Vec<f64>) {
+        let length = boxes.first().map_or(0, |b| b.len());
+        let all = self.coefficients.iter().copied().zip(boxes.iter().copied());
+        match self.coefficients.first() {
+            Some(&1.0) => combine(Some(boxes[0]), &all.skip(1).collect::<Vec<_>>(), length, arithmetic),
+            _ => combine(None, &all.collect::<Vec<_>>(), length, arithmetic),
+        }
+    }
+
+    pub(super) fn image(&self, arguments: &[&BoxVec], arithmetic: Arithmetic) -> Image {
+        let (value, magnitude) = self.enclose(arguments, arithmetic);
+        Image { value, magnitude }
+    }
+
+    /// A sum of changes; a program rounds in both evaluations.
+    pub(super) fn change(&self, c: &Changing<'_>) -> (BoxVec, Vec<f64>) {
+        let (mut moved, size) = self.enclose(c.apart, Arithmetic::Real);
+        let rounding = c.arithmetic.program_short_sum(self.coefficients.len() + 1);
+        let tiny = c.arithmetic.program_underflow();
+        moved.widen(|i| {
+            let both = c.magnitudes.0[i] + c.magnitudes.1[i];
+            if both > 0.0 { rounding * both + 2.0 * tiny } else { 0.0 }
+        });
+        (moved, size)
+    }
+
+    /// What rounding costs rows, for a coefficient of one: of their products here, and of the program's sum.
+    pub(super) fn owed(&self, magnitude: &[f64], arithmetic: Arithmetic) -> Vec<f64> {
+        let terms = self.coefficients.len();
+        let error = analysis_error(terms + 2) + arithmetic.program_short_sum(terms);
+        let tiny = arithmetic.program_underflow();
+        magnitude.iter().map(|m| error * m + tiny).collect()
+    }
+
+    pub(super) fn owed_by_change(&self, c: &Changing<'_>) -> Vec<f64> {
+        let size = self.change(c).1;
+        let error = analysis_error(self.coefficients.len() + 2);
+        let rounding = c.arithmetic.program_short_sum(self.coefficients.len() + 1);
+        let tiny = c.arithmetic.program_underflow();
+        let both = c.magnitudes.0.iter().zip(c.magnitudes.1);
+        size.iter().zip(both).map(|(m, (a, b))| error * m + rounding * (a + b) + 2.0 * tiny).collect()
+    }
+
+    /// Coefficients go to every argument, times its own; the constants go with the first.
+    pub(super) fn pull(&self, owed: &[f64], mut rows: Rows) -> Vec<Rows> {
+        rows.charge(owed);
+        let mut parts = Vec::with_capacity(self.coefficients.len());
+        for (index, &c) in self.coefficients.iter().enumerate() {
+            let mut part = rows.clone();
+            if c != 1.0 {
+                part.coefficients.iter_mut().for_each(|a| *a *= c);
+            }
+            if index > 0 {
+                part.constant.fill(0.0);
+                part.slack.fill(0.0);
+            }
+            parts.push(part);
+        }
+        parts
+    }
+
+    pub(super) fn form(&self, arguments: &[&AffineForm], arithmetic: Arithmetic) -> AffineForm {
+        let terms: Vec<(f64, &AffineForm)> = self.coefficients.iter().copied().zip(arguments.iter().copied()).collect();
+        AffineForm::combination(None, &terms, arithmetic)
+    }
+}
