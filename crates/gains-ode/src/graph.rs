@@ -13,7 +13,7 @@ use std::sync::Arc;
 use gains_core::Interval;
 
 use crate::controller::Action;
-use crate::grid::{Grid, NoGrid};
+use crate::grid::{Attempt, Grid, NoGrid};
 use crate::integrate::Visit;
 use crate::timeline::{Moment, Place};
 
@@ -223,14 +223,13 @@ pub fn explore<C: Carrier>(
     starts: Vec<C::State>,
     limits: &Limits<'_>,
 ) -> Result<Explored<C>, Halt<C::Error>> {
-    let line = &grid.line;
     let mut vertices: Vec<Vertex<C::Record, C::Trace>> = Vec::new();
     let mut edges: Vec<Edge<C::Record>> = Vec::new();
     let mut ends: Vec<Arc<C::State>> = Vec::new();
     let starts = starts.into_iter().map(|state| Arrived { edges: Vec::new(), state: Arc::new(state) });
     // What waits at each place; the smallest is next.
     let mut pending: BTreeMap<Place, Vec<Arrived<C::State>>> =
-        BTreeMap::from([(line.start(), starts.collect())]);
+        BTreeMap::from([(grid.line.start(), starts.collect())]);
     while let Some((place, arrivals)) = pending.pop_first() {
         for Arrived { edges: incoming, state } in carrier.meet(arrivals) {
             if (limits.stop)() {
@@ -244,8 +243,8 @@ pub fn explore<C: Carrier>(
             for &edge in &incoming {
                 edges[edge].to = Some(from);
             }
-            let (time, step) = (line.time(&place), line.step(&place));
-            let result = carrier.step(&state, time, step, grid.judges(&place)).map_err(Halt::Carrier)?;
+            let Attempt { time, step, judged, .. } = grid.attempt(&place);
+            let result = carrier.step(&state, time, step, judged).map_err(Halt::Carrier)?;
             // A carrier that does not tell the error excludes nothing.
             let actions = grid.decide(&place, result.error.unwrap_or(Interval::point(f64::NAN)));
             let after = Arc::new(result.state);

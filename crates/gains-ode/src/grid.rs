@@ -73,6 +73,12 @@ impl Grid {
         self.increase_below.is_some() && !place.settled
     }
 
+    /// The step to try from a place.
+    pub fn attempt(&self, place: &Place) -> Attempt {
+        let (time, step) = (self.line.time(place), self.line.step(place));
+        Attempt { place: *place, time, step, judged: self.judges(place) }
+    }
+
     /// The actions that some error estimate `δ` in the interval leads to; only [`Action::Keep`] where nobody looks.
     pub fn decide(&self, place: &Place, error: Interval) -> ActionSet {
         match self.increase_below {
@@ -117,10 +123,10 @@ pub struct Walk<'a> {
 impl Walk<'_> {
     /// The step to try next; `None` at the end time.
     pub fn attempt(&self) -> Option<Attempt> {
-        let Moment::At(place) = self.at else { return None };
-        let line = &self.grid.line;
-        let judged = self.grid.judges(&place);
-        Some(Attempt { place, time: line.time(&place), step: line.step(&place), judged })
+        match &self.at {
+            Moment::At(place) => Some(self.grid.attempt(place)),
+            Moment::End => None,
+        }
     }
 
     /// Goes on from an attempt with the error estimate `δ`, and says what the controller did. NaN is rejected.
