@@ -44,30 +44,45 @@ impl ActionSet {
         self.0 >> action.code() & 1 == 1
     }
 
-    /// The members.
+    /// The members, in the order of growing step size.
     pub fn iter(self) -> impl Iterator<Item = Action> {
         Action::ALL.into_iter().filter(move |action| self.contains(*action))
     }
 }
 
+impl FromIterator<Action> for ActionSet {
+    fn from_iter<I: IntoIterator<Item = Action>>(actions: I) -> Self {
+        actions.into_iter().fold(Self::default(), |set, action| set.with(action, true))
+    }
+}
+
 /// The rule of the controlled adaptive solver (paper, section 4): increase if `δ ≤ τ_α = α⁻ᵖ`, keep if
-/// `τ_α < δ ≤ 1`, reject if `δ > 1`. For an interval of δ: every action some δ in it leads to.
+/// `τ_α < δ ≤ 1`, reject if `δ > 1`. For an interval of δ: every action some δ in it leads to. An end that is NaN says
+/// nothing, so it excludes nothing.
 pub fn controlled(error: Interval, increase_below: f64) -> ActionSet {
+    let lower = if error.lower.is_nan() { f64::NEG_INFINITY } else { error.lower };
+    let upper = if error.upper.is_nan() { f64::INFINITY } else { error.upper };
     ActionSet::default()
-        .with(Action::Increase, error.lower <= increase_below)
-        .with(Action::Keep, error.lower <= 1.0 && error.upper > increase_below)
-        .with(Action::Reject, error.upper > 1.0 || error.upper.is_nan())
+        .with(Action::Increase, lower <= increase_below)
+        .with(Action::Keep, lower <= 1.0 && upper > increase_below)
+        .with(Action::Reject, upper > 1.0)
 }
 
 /// Continuous adaptive rule `h ← h·clamp(safety·δ^(−1/p), shrink, grow)`; an accepted step never shrinks
 /// the step size. Returns whether the step is accepted and the factor.
 pub fn adaptive(error: f64, order: u32, safety: f64, shrink: f64, grow: f64) -> (bool, f64) {
     let accepted = error <= 1.0;
-    if error == 0.0 {
-        return (true, grow);
-    }
     let least = if accepted { 1.0 } else { shrink };
-    (accepted, (safety * error.powf(-1.0 / f64::from(order))).max(least).min(grow))
+    (accepted, growth(error, f64::from(order), safety, least, grow))
+}
+
+/// `clamp(safety·δ^(−1/root), least, most)`, the factor by which a step of error δ may grow; NaN stays NaN.
+pub fn growth(error: f64, root: f64, safety: f64, least: f64, most: f64) -> f64 {
+    if error == 0.0 {
+        return most;
+    }
+    let wished = safety * error.powf(-1.0 / root);
+    if wished.is_nan() { wished } else { wished.max(least).min(most) }
 }
 
 #[cfg(test)]
@@ -102,5 +117,25 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn an_end_that_is_nan_excludes_nothing() {
+        let all: ActionSet = Action::ALL.into_iter().collect();
+        assert_eq!(controlled(Interval::point(f64::NAN), THRESHOLD), all);
+        let below = controlled(Interval { lower: f64::NAN, upper: 0.5 }, THRESHOLD);
+        assert_eq!(below, [Action::Keep, Action::Increase].into_iter().collect());
+        let above = controlled(Interval { lower: 0.5, upper: f64::NAN }, THRESHOLD);
+        assert_eq!(above, [Action::Reject, Action::Keep].into_iter().collect());
+    }
+
+    #[test]
+    fn a_step_grows_by_the_root_of_its_error() {
+        assert_eq!(adaptive(0.0, 5, 0.9, 0.2, 10.0), (true, 10.0));
+        assert_eq!(adaptive(1.0, 5, 0.9, 0.2, 10.0), (true, 1.0));
+        assert_eq!(adaptive(f64::INFINITY, 5, 0.9, 0.2, 10.0), (false, 0.2));
+        let (accepted, factor) = adaptive(32.0, 5, 0.9, 0.2, 10.0);
+        assert!(!accepted && (factor - 0.45).abs() < 1e-15);
+        assert!(growth(f64::NAN, 4.0, 0.9, 0.2, 10.0).is_nan());
     }
 }

@@ -8,6 +8,7 @@ use crate::inference::Inference;
 use crate::integrate::{Solution, SolveError};
 use crate::observations::{ForecastError, Observations};
 use crate::ode_rnn::{Encoding, SeriesGradient};
+use crate::watch::Watch;
 
 /// A forecasting network with its decoder set to one time: what all series with that target share.
 pub struct Forecaster<'a> {
@@ -37,16 +38,27 @@ impl<'a> Forecaster<'a> {
 
     /// Predicts a series; its own target time must be this one's.
     pub fn run(&self, series: &Observations, precision: Precision) -> Result<Forecast<'_>, ForecastError> {
+        self.run_within(series, precision, &Watch::default())
+    }
+
+    /// Predicts a series within limits.
+    pub fn run_within(
+        &self,
+        series: &Observations,
+        precision: Precision,
+        watch: &Watch<'_>,
+    ) -> Result<Forecast<'_>, ForecastError> {
         series.check(self.encoder)?;
         if series.target_time != self.target_time {
             let problem = format!("the decoder is set to {}", self.target_time);
             return Err(ForecastError::Target { time: series.target_time, problem });
         }
-        let encoding = Encoding::run(self.encoder, series, precision);
+        let encoding = Encoding::run_within(self.encoder, series, precision, watch)?;
         if encoding.mean().iter().any(|v| !v.is_finite()) {
             return Err(SolveError::NotFinite { time: 0.0 }.into());
         }
-        let decoding = Inference::run(&self.decoder, encoding.mean(), precision)?;
+        let watch = watch.beside(encoding.bytes());
+        let decoding = Inference::run_within(&self.decoder, encoding.mean(), precision, &watch)?;
         Ok(Forecast { encoder: self.encoder, encoding, decoding })
     }
 }
@@ -74,6 +86,17 @@ impl Forecast<'_> {
     pub fn pull_back(&self, series: &Observations, cotangent: &[f64]) -> SeriesGradient {
         let on_latent = self.decoding.pull_back(cotangent);
         self.encoding.pull_back(self.encoder, series, &on_latent)
+    }
+
+    /// The same within limits.
+    pub fn pull_back_within(
+        &self,
+        series: &Observations,
+        cotangent: &[f64],
+        watch: &Watch<'_>,
+    ) -> Result<SeriesGradient, SolveError> {
+        let on_latent = self.decoding.pull_back_within(cotangent, watch)?;
+        Ok(self.encoding.pull_back(self.encoder, series, &on_latent))
     }
 }
 

@@ -2,22 +2,27 @@
 //!
 //! Vertices are places of the step-size automaton, edges are actions some state in the set may cause
 //! (paper, section 5). The smallest pending place is processed next; that order is topological, so each
-//! vertex is processed once, after everything that leads to it, on the join of the states that arrive.
+//! vertex is processed once, after everything that leads to it.
+//!
+//! What travels is up to a [`Carrier`]: boxes, which are joined where they meet, so that a place is one vertex; or sets
+//! that are worth keeping apart, so that a place is several, each with the edges that lead to it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gains_core::Interval;
-use gains_core::description::{ControllerSpec, SolverSpec};
 
-use crate::controller::{self, Action, ActionSet};
-use crate::tableau::Tableau;
-use crate::timeline::{Moment, Place, Timeline};
+use crate::controller::Action;
+use crate::grid::{Attempt, Grid, NoGrid};
+use crate::integrate::Visit;
+use crate::timeline::{Moment, Place};
 
 /// What is pushed through the graph, e.g. boxes.
 pub trait Carrier {
     /// A set of states.
     type State;
+    /// What the graph remembers of a set of states.
+    type Record;
     /// What a step remembers for a later pass backwards.
     type Trace;
     /// What can stop a step.
@@ -33,23 +38,62 @@ pub trait Carrier {
         with_error: bool,
     ) -> Result<Step<Self::State, Self::Trace>, Self::Error>;
 
-    /// The same states after a rejected step: whatever is known of them may be known of one attempt only.
-    fn again(&self, state: &Arc<Self::State>) -> Arc<Self::State> {
-        state.clone()
+    /// What the graph is to remember of a set of states.
+    fn record(&self, state: &Arc<Self::State>) -> Arc<Self::Record>;
+
+    /// What goes on from one place, of all that arrives there. Every edge that arrives must be among the edges of a set
+    /// that holds its states, of exactly one. [`Arrived::all_in_one`] joins them all.
+    fn meet(&mut self, arrivals: Vec<Arrived<Self::State>>) -> Vec<Arrived<Self::State>>;
+
+    /// A record of all the given sets: those at the end time, or of none.
+    fn hull(&self, ends: &[Arc<Self::State>]) -> Self::Record;
+
+    /// May join some of the sets that have reached the end time so far, should they become too many.
+    fn thin(&mut self, ends: &mut Vec<Arc<Self::State>>) {
+        let _ = ends;
     }
 
-    /// A set that holds all the given ones.
-    fn join(&self, states: &[Arc<Self::State>]) -> Self::State;
+    /// Asked before every step: whether the sets that wait at later places are too much to go on with.
+    fn admit(&mut self, waiting: &mut dyn Iterator<Item = &Self::State>) -> Result<(), Self::Error> {
+        let _ = waiting;
+        Ok(())
+    }
 }
 
 /// The result of one step of a [`Carrier`].
 pub struct Step<S, T> {
     /// All states after the step.
     pub state: S,
+    /// What goes on if the step is rejected: the states before it, with whatever the attempt has taught, or without
+    /// what was known for one attempt only. `None` if they go on as they came.
+    pub rejected: Option<S>,
     /// All error estimates, if asked for.
     pub error: Option<Interval>,
     /// For the way back.
     pub trace: T,
+}
+
+/// A set of states that has arrived at a place, with the edges it came along.
+pub struct Arrived<S> {
+    /// Indices of the edges; none at the start.
+    pub edges: Vec<usize>,
+    /// The states.
+    pub state: Arc<S>,
+}
+
+impl<S> Arrived<S> {
+    /// One set for all that arrives: as it came if it is alone, else joined.
+    pub fn all_in_one(arrivals: Vec<Self>, join: impl FnOnce(&[Arc<S>]) -> S) -> Vec<Self> {
+        if arrivals.len() <= 1 {
+            return arrivals;
+        }
+        let (mut edges, mut states) = (Vec::new(), Vec::new());
+        for arrived in arrivals {
+            edges.extend(arrived.edges);
+            states.push(arrived.state);
+        }
+        vec![Self { edges, state: Arc::new(join(&states)) }]
+    }
 }
 
 /// A processed place.
@@ -84,7 +128,7 @@ pub struct Edge<S> {
     pub state: Arc<S>,
 }
 
-/// All trajectories from one set of states.
+/// All trajectories from one set of states. A place is as many vertices as there are sets kept apart there.
 pub struct Graph<S, T> {
     /// In topological order.
     pub vertices: Vec<Vertex<S, T>>,
@@ -101,7 +145,7 @@ impl<S, T> Graph<S, T> {
     }
 
     /// Whether the concrete trajectory is a path of the graph: the test every graph must pass.
-    pub fn admits(&self, trajectory: &[crate::integrate::Visit]) -> bool {
+    pub fn admits(&self, trajectory: &[Visit]) -> bool {
         let mut at = Some(0);
         for visit in trajectory {
             let Some(vertex) = at.map(|i: usize| &self.vertices[i]) else { return false };
@@ -142,112 +186,99 @@ pub struct Limits<'a> {
     pub stop: &'a dyn Fn() -> bool,
 }
 
-/// The automaton and decision rule of a solver, if its trajectories form a finite graph.
-pub struct Grid {
-    /// The automaton.
-    pub line: Timeline,
-    /// α⁻ᵖ; `None` for fixed steps, which are always kept.
-    pub increase_below: Option<f64>,
-    /// τ.
-    pub tolerance: f64,
+impl<E> From<NoGrid> for Halt<E> {
+    fn from(problem: NoGrid) -> Self {
+        match problem {
+            NoGrid::NotControlled => Self::NotControlled,
+            NoGrid::NoErrorEstimate { .. } => Self::NoErrorEstimate,
+        }
+    }
 }
 
-impl Grid {
-    /// The grid of a solver.
-    pub fn new<E>(spec: &SolverSpec) -> Result<Self, Halt<E>> {
-        match &spec.controller {
-            ControllerSpec::Fixed { steps } => Ok(Self {
-                line: Timeline::fixed(*steps, spec.end_time),
-                increase_below: None,
-                tolerance: 1.0,
-            }),
-            ControllerSpec::ControlledAdaptive(c) => {
-                let tableau = Tableau::of(spec.method);
-                if !tableau.estimates_error() {
-                    return Err(Halt::NoErrorEstimate);
+/// The graph a carrier makes.
+pub type GraphOf<C> = Graph<<C as Carrier>::Record, <C as Carrier>::Trace>;
+
+/// All trajectories, and the sets of states at the end time.
+pub struct Explored<C: Carrier> {
+    /// The trajectories.
+    pub graph: GraphOf<C>,
+    /// What reached the end time, as far as [`Carrier::thin`] left it apart.
+    pub ends: Vec<Arc<C::State>>,
+}
+
+/// The trajectory graph from the states in `start`.
+pub fn build<C: Carrier>(
+    carrier: &mut C,
+    grid: &Grid,
+    start: C::State,
+    limits: &Limits<'_>,
+) -> Result<GraphOf<C>, Halt<C::Error>> {
+    Ok(explore(carrier, grid, vec![start], limits)?.graph)
+}
+
+/// The trajectory graph from several sets of states, and the sets at the end time.
+pub fn explore<C: Carrier>(
+    carrier: &mut C,
+    grid: &Grid,
+    starts: Vec<C::State>,
+    limits: &Limits<'_>,
+) -> Result<Explored<C>, Halt<C::Error>> {
+    let mut vertices: Vec<Vertex<C::Record, C::Trace>> = Vec::new();
+    let mut edges: Vec<Edge<C::Record>> = Vec::new();
+    let mut ends: Vec<Arc<C::State>> = Vec::new();
+    let starts = starts.into_iter().map(|state| Arrived { edges: Vec::new(), state: Arc::new(state) });
+    // What waits at each place; the smallest is next.
+    let mut pending: BTreeMap<Place, Vec<Arrived<C::State>>> =
+        BTreeMap::from([(grid.line.start(), starts.collect())]);
+    while let Some((place, arrivals)) = pending.pop_first() {
+        for Arrived { edges: incoming, state } in carrier.meet(arrivals) {
+            if (limits.stop)() {
+                return Err(Halt::Stopped);
+            }
+            carrier.admit(&mut pending.values().flatten().map(|a| &*a.state)).map_err(Halt::Carrier)?;
+            if vertices.len() + 1 >= limits.vertices {
+                return Err(Halt::TooManyVertices { limit: limits.vertices });
+            }
+            let from = vertices.len();
+            for &edge in &incoming {
+                edges[edge].to = Some(from);
+            }
+            let Attempt { time, step, judged, .. } = grid.attempt(&place);
+            let result = carrier.step(&state, time, step, judged).map_err(Halt::Carrier)?;
+            // A carrier that does not tell the error excludes nothing.
+            let actions = grid.decide(&place, result.error.unwrap_or(Interval::point(f64::NAN)));
+            let after = Arc::new(result.state);
+            let before = result.rejected.map_or_else(|| state.clone(), Arc::new);
+            let mut outgoing = Vec::new();
+            for (action, next) in grid.branches(&place, actions) {
+                let travelling = if action == Action::Reject { &before } else { &after };
+                let edge = edges.len();
+                edges.push(Edge { from, to: None, action, state: carrier.record(travelling) });
+                outgoing.push(edge);
+                match next {
+                    Moment::At(next) => {
+                        let arrived = Arrived { edges: vec![edge], state: travelling.clone() };
+                        pending.entry(next).or_default().push(arrived);
+                    }
+                    Moment::End => ends.push(travelling.clone()),
                 }
-                Ok(Self {
-                    line: Timeline::new(c, spec.end_time),
-                    increase_below: Some(f64::from(c.factor).powi(-(tableau.order as i32))),
-                    tolerance: c.tolerance,
-                })
             }
-            ControllerSpec::Adaptive { .. } => Err(Halt::NotControlled),
+            carrier.thin(&mut ends);
+            vertices.push(Vertex {
+                place,
+                time,
+                step,
+                state: carrier.record(&state),
+                error: result.error,
+                trace: result.trace,
+                outgoing,
+                incoming,
+            });
         }
     }
+    let end = carrier.hull(&ends);
+    Ok(Explored { graph: Graph { vertices, edges, end }, ends })
 }
 
-/// The graph a carrier makes, or why there is none.
-pub type Built<C> = Result<Graph<<C as Carrier>::State, <C as Carrier>::Trace>, Halt<<C as Carrier>::Error>>;
-
-/// Builds the trajectory graph from the states in `start`.
-pub fn build<C: Carrier>(carrier: &mut C, grid: &Grid, start: C::State, limits: &Limits<'_>) -> Built<C> {
-    let line = &grid.line;
-    let mut vertices: Vec<Vertex<C::State, C::Trace>> = Vec::new();
-    let mut edges: Vec<Edge<C::State>> = Vec::new();
-    // Pending places with the edges that lead there; the smallest is next.
-    let mut pending: BTreeMap<Place, Vec<usize>> = BTreeMap::from([(line.start(), Vec::new())]);
-    let mut start = Some(Arc::new(start));
-    while let Some((place, incoming)) = pending.pop_first() {
-        if (limits.stop)() {
-            return Err(Halt::Stopped);
-        }
-        if vertices.len() + 1 >= limits.vertices {
-            return Err(Halt::TooManyVertices { limit: limits.vertices });
-        }
-        let from = vertices.len();
-        for &edge in &incoming {
-            edges[edge].to = Some(from);
-        }
-        let arriving: Vec<_> =
-            start.take().into_iter().chain(incoming.iter().map(|&e| edges[e].state.clone())).collect();
-        let state = match &arriving[..] {
-            [only] => only.clone(),
-            several => Arc::new(carrier.join(several)),
-        };
-        let (time, step) = (line.time(&place), line.step(&place));
-        let judged = grid.increase_below.filter(|_| !place.settled);
-        let result = carrier.step(&state, time, step, judged.is_some()).map_err(Halt::Carrier)?;
-        let actions = match (judged, result.error) {
-            (Some(threshold), Some(error)) => controller::controlled(error, threshold),
-            _ => ActionSet::only(Action::Keep),
-        };
-        let after = Arc::new(result.state);
-        let mut outgoing = Vec::new();
-        for action in actions.iter() {
-            let next = line.follow(&place, action);
-            // Keeping and increasing may both be clipped to the same successor: one edge then.
-            if action == Action::Increase
-                && actions.contains(Action::Keep)
-                && next == line.follow(&place, Action::Keep)
-            {
-                continue;
-            }
-            let travelling = if action == Action::Reject { carrier.again(&state) } else { after.clone() };
-            let action = if action == Action::Increase && next == line.follow(&place, Action::Keep) {
-                Action::Keep
-            } else {
-                action
-            };
-            let edge = edges.len();
-            edges.push(Edge { from, to: None, action, state: travelling });
-            outgoing.push(edge);
-            if let Moment::At(next) = next {
-                pending.entry(next).or_default().push(edge);
-            }
-        }
-        vertices.push(Vertex {
-            place,
-            time,
-            step,
-            state,
-            error: result.error,
-            trace: result.trace,
-            outgoing,
-            incoming,
-        });
-    }
-    let finals: Vec<_> = edges.iter().filter(|e| e.to.is_none()).map(|e| e.state.clone()).collect();
-    let end = carrier.join(&finals);
-    Ok(Graph { vertices, edges, end })
-}
+#[cfg(test)]
+mod tests;

@@ -1,23 +1,15 @@
 //! Concrete integration with any controller.
 
-use gains_core::Interval;
 use gains_core::description::{ControllerSpec, SolverSpec};
 use thiserror::Error;
 
 use crate::controller::{self, Action};
-use crate::system::{Stage, System, TrialStep, pull_back_step, trial_step};
+use crate::grid::Grid;
+pub use crate::solution::{Solution, StopReason, Visit};
+use crate::system::{Stage, System, TrialStep, trial_step};
 use crate::tableau::Tableau;
-use crate::timeline::{Moment, Place, Timeline, arrival};
-
-/// Why a solve ended.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum StopReason {
-    /// The end time was reached within the tolerance.
-    Finished,
-    /// The end time was reached, but the minimum step or the rejections after clipping ran out on the way,
-    /// so the tolerance is not guaranteed.
-    ToleranceMissed,
-}
+use crate::timeline::arrival;
+use crate::watch::{Progress, Watch};
 
 /// What can go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
@@ -28,15 +20,58 @@ pub enum SolveError {
         /// When.
         time: f64,
     },
+    /// An output of the network is NaN or infinite.
+    #[error("an output is not finite")]
+    OutputNotFinite,
     /// Too many steps.
-    #[error("no end after {steps} steps, at time {time} with step {step:e}")]
+    #[error("no end after {steps} steps ({rejected} rejected), at time {time} of {end} with step {step:e}")]
     TooManySteps {
         /// How many.
         steps: usize,
+        /// How many of them did not meet the tolerance.
+        rejected: usize,
         /// Where.
         time: f64,
+        /// The end time.
+        end: f64,
         /// Current step.
         step: f64,
+    },
+    /// A continuous controller wants a step so small that time would stand still.
+    #[error("the step falls to {step:e} at time {time} of {end}: no smaller step meets the tolerance")]
+    StepTooSmall {
+        /// Where.
+        time: f64,
+        /// The end time.
+        end: f64,
+        /// The step.
+        step: f64,
+    },
+    /// Abandoned by whoever asked for it.
+    #[error("interrupted at time {time} of the ODE")]
+    Interrupted {
+        /// Where.
+        time: f64,
+    },
+    /// The deadline has passed.
+    #[error("out of time at time {time} of the ODE, after {steps} steps")]
+    OutOfTime {
+        /// Where.
+        time: f64,
+        /// Steps tried.
+        steps: usize,
+    },
+    /// The trajectory and what is kept of it are too large.
+    #[error("{} MB after {steps} steps, at time {time} of the ODE: more than {} MB", bytes >> 20, limit >> 20)]
+    OutOfMemory {
+        /// Memory held.
+        bytes: usize,
+        /// Most of it.
+        limit: usize,
+        /// Steps tried.
+        steps: usize,
+        /// Where.
+        time: f64,
     },
     /// An adaptive controller needs an error estimate.
     #[error("method {method} has no error estimate, which its controller needs")]
@@ -62,61 +97,8 @@ pub enum SolveError {
     },
 }
 
-/// One trial step of a trajectory.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Visit {
-    /// Time before the step.
-    pub time: f64,
-    /// Step size tried.
-    pub step: f64,
-    /// What the controller decided.
-    pub action: Action,
-    /// The error estimate δ.
-    pub error: f64,
-    /// The place in the automaton, for controlled adaptive solves.
-    pub place: Option<Place>,
-}
-
-/// The result of a solve.
-pub struct Solution<T> {
-    /// State at the end time.
-    pub state: Vec<f64>,
-    /// Every trial step.
-    pub trajectory: Vec<Visit>,
-    /// Accepted steps, for differentiation.
-    pub steps: Vec<TrialStep<T>>,
-    /// Evaluations of the right-hand side.
-    pub evaluations: usize,
-    /// Why it ended.
-    pub stop: StopReason,
-}
-
-impl<T> Solution<T> {
-    /// Number of accepted steps.
-    pub fn accepted(&self) -> usize {
-        self.steps.len()
-    }
-
-    /// Number of rejected steps.
-    pub fn rejected(&self) -> usize {
-        self.trajectory.iter().filter(|visit| visit.action == Action::Reject).count()
-    }
-
-    /// The gradient at the initial state of `cotangent · (final state)`, through the accepted steps with
-    /// their step sizes held fixed.
-    pub fn pull_back<S: System<Tape = T>>(
-        &self,
-        system: &S,
-        tableau: &Tableau,
-        cotangent: &[f64],
-    ) -> Vec<f64> {
-        self.steps.iter().rev().fold(cotangent.to_vec(), |gradient, step| {
-            pull_back_step(system, tableau, step.step, &step.stages, &gradient)
-        })
-    }
-}
-
-const MOST_STEPS: usize = 1_000_000;
+/// No solve tries more steps than this.
+pub const MOST_STEPS: usize = 1_000_000;
 
 /// Integrates from time 0 to the end time.
 pub fn solve<S: System>(
@@ -127,25 +109,30 @@ pub fn solve<S: System>(
 where
     S::Tape: Clone,
 {
-    let mut run = Run::new(system, Tableau::of(spec.method), initial);
+    solve_within(system, spec, initial, &Watch::default())
+}
+
+/// Integrates from time 0 to the end time, within limits.
+pub fn solve_within<S: System>(
+    system: &S,
+    spec: &SolverSpec,
+    initial: &[f64],
+    watch: &Watch<'_>,
+) -> Result<Solution<S::Tape>, SolveError>
+where
+    S::Tape: Clone,
+{
+    let mut run = Run::new(system, spec, initial, watch);
+    let no_estimate = SolveError::NoErrorEstimate { method: run.tableau.name };
     match &spec.controller {
-        ControllerSpec::Fixed { steps } => {
-            run.automaton(&Timeline::fixed(*steps, spec.end_time), 1.0, |_| Action::Keep)?;
-        }
-        ControllerSpec::ControlledAdaptive(c) => {
-            let tableau = run.with_error_estimate()?;
-            let threshold = f64::from(c.factor).powi(-(tableau.order as i32));
-            run.automaton(&Timeline::new(c, spec.end_time), c.tolerance, |error| {
-                controller::controlled(Interval::point(error), threshold)
-                    .iter()
-                    .next()
-                    .unwrap_or(Action::Reject)
-            })?;
-        }
+        ControllerSpec::Adaptive { .. } if !run.tableau.estimates_error() => return Err(no_estimate),
         ControllerSpec::Adaptive { tolerance, initial_step, safety, shrink, grow } => {
-            run.with_error_estimate()?;
             let rule = |error: f64, order| controller::adaptive(error, order, *safety, *shrink, *grow);
-            run.continuous(spec.end_time, *initial_step, *tolerance, rule)?;
+            run.continuous(*initial_step, *tolerance, rule)?;
+        }
+        ControllerSpec::Fixed { .. } | ControllerSpec::ControlledAdaptive(_) => {
+            // Such a controller has a grid, unless its method does not estimate errors.
+            run.automaton(&Grid::new(spec).map_err(|_| no_estimate)?)?;
         }
     }
     Ok(run.solution)
@@ -201,12 +188,18 @@ impl<S: System> System for Shifted<'_, S> {
     fn precision(&self) -> gains_core::Precision {
         self.system.precision()
     }
+
+    fn tape_bytes(&self, tape: &S::Tape) -> usize {
+        self.system.tape_bytes(tape)
+    }
 }
 
 /// A solve in progress.
 struct Run<'a, S: System> {
     system: &'a S,
     tableau: &'static Tableau,
+    end: f64,
+    watch: &'a Watch<'a>,
     first: Option<Stage<S::Tape>>,
     solution: Solution<S::Tape>,
 }
@@ -215,32 +208,23 @@ impl<'a, S: System> Run<'a, S>
 where
     S::Tape: Clone,
 {
-    fn new(system: &'a S, tableau: &'static Tableau, initial: &[f64]) -> Self {
+    fn new(system: &'a S, spec: &SolverSpec, initial: &[f64], watch: &'a Watch<'a>) -> Self {
         let mut state = initial.to_vec();
         system.precision().round(&mut state);
-        let solution = Solution {
-            state,
-            trajectory: Vec::new(),
-            steps: Vec::new(),
-            evaluations: 0,
-            stop: StopReason::Finished,
-        };
-        Self { system, tableau, first: None, solution }
-    }
-
-    fn with_error_estimate(&self) -> Result<&'static Tableau, SolveError> {
-        if self.tableau.estimates_error() {
-            Ok(self.tableau)
-        } else {
-            Err(SolveError::NoErrorEstimate { method: self.tableau.name })
-        }
+        // The trajectory needs room too.
+        let budget = watch.tapes.min(watch.memory / 2);
+        let solution = Solution::new(state, budget);
+        Self { system, tableau: Tableau::of(spec.method), end: spec.end_time, watch, first: None, solution }
     }
 
     /// A trial step; one that overflows has an infinite error estimate, so that a controller rejects it.
     fn attempt(&mut self, time: f64, step: f64) -> Result<TrialStep<S::Tape>, SolveError> {
-        if self.solution.trajectory.len() >= MOST_STEPS {
-            return Err(SolveError::TooManySteps { steps: MOST_STEPS, time, step });
+        let steps = self.solution.trajectory.len();
+        if steps >= MOST_STEPS {
+            let rejected = self.solution.rejected();
+            return Err(SolveError::TooManySteps { steps, rejected, time, end: self.end, step });
         }
+        self.watch.check(Progress { time, steps, bytes: self.solution.bytes() })?;
         let first = self.first.take();
         self.solution.evaluations += self.tableau.len() - usize::from(first.is_some());
         let mut trial = trial_step(self.system, self.tableau, time, step, &self.solution.state, first);
@@ -252,9 +236,9 @@ where
 
     /// Books a trial step: keeps the stage that the next one can reuse, moves on if accepted.
     fn settle(&mut self, mut trial: TrialStep<S::Tape>, visit: Visit) {
-        self.solution.trajectory.push(visit);
-        if visit.action == Action::Reject {
+        if !visit.is_accepted() {
             self.first = Some(trial.stages.swap_remove(0));
+            self.solution.trajectory.push(visit);
             return;
         }
         if self.tableau.first_same_as_last() {
@@ -263,49 +247,34 @@ where
                 .last()
                 .map(|stage| Stage { slope: stage.slope.clone(), tape: stage.tape.clone() });
         }
-        self.solution.state.clone_from(&trial.state);
-        self.solution.steps.push(trial);
+        self.solution.accept(self.system, visit, trial.stages, trial.state);
     }
 
-    fn automaton(
-        &mut self,
-        line: &Timeline,
-        tolerance: f64,
-        decide: impl Fn(f64) -> Action,
-    ) -> Result<(), SolveError> {
-        let mut place = line.start();
-        loop {
-            let (time, step) = (line.time(&place), line.step(&place));
+    fn automaton(&mut self, grid: &Grid) -> Result<(), SolveError> {
+        let mut walk = grid.walk();
+        while let Some(attempt) = walk.attempt() {
+            let (time, step) = (attempt.time, attempt.step);
             let trial = self.attempt(time, step)?;
-            let error = self.system.precision().rounded(trial.error / tolerance);
-            let mut action = if place.settled { Action::Keep } else { decide(error) };
+            let error = self.system.precision().rounded(trial.error / grid.tolerance);
+            let action = walk.advance(&attempt, error);
             if trial.error == f64::INFINITY && action != Action::Reject {
                 return Err(SolveError::NotFinite { time: time + step });
             }
-            let next = line.follow(&place, action);
-            if action == Action::Increase && next == line.follow(&place, Action::Keep) {
-                action = Action::Keep;
+            if attempt.place.settled {
+                self.solution.stop = StopReason::ToleranceMissed;
             }
-            let visit = Visit { time, step, action, error, place: Some(place) };
-            self.settle(trial, visit);
-            match next {
-                Moment::At(next) => place = next,
-                Moment::End => break,
-            }
-        }
-        if place.settled {
-            self.solution.stop = StopReason::ToleranceMissed;
+            self.settle(trial, Visit { time, step, action, error, place: Some(attempt.place) });
         }
         Ok(())
     }
 
     fn continuous(
         &mut self,
-        end: f64,
         initial_step: f64,
         tolerance: f64,
         rule: impl Fn(f64, u32) -> (bool, f64),
     ) -> Result<(), SolveError> {
+        let end = self.end;
         let (mut time, mut step) = (0.0, initial_step.min(end));
         let arrived = end - arrival(end);
         while time < arrived {
@@ -326,7 +295,7 @@ where
                 if error == f64::INFINITY {
                     return Err(SolveError::NotFinite { time });
                 }
-                return Err(SolveError::TooManySteps { steps: self.solution.trajectory.len(), time, step });
+                return Err(SolveError::StepTooSmall { time, end, step });
             }
         }
         Ok(())

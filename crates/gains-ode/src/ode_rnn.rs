@@ -1,10 +1,15 @@
 //! The recurrent encoder of series, run on one series, and its gradient.
 
+use std::convert::Infallible;
+
 use gains_core::network::Tape;
 use gains_core::series_encoder::Stop;
 use gains_core::{Precision, SeriesEncoder};
 
+use crate::integrate::SolveError;
 use crate::observations::Observations;
+use crate::solution::{heap, tape_heap};
+use crate::watch::{Progress, Watch};
 
 /// One stop of the walk: everything that was computed there.
 #[derive(Clone, Debug)]
@@ -15,6 +20,19 @@ pub struct StopTrace {
     pub dynamics: Option<Tape>,
     /// The update, if something is observed.
     pub gates: Option<GateTrace>,
+}
+
+impl StopTrace {
+    /// Memory held, roughly.
+    fn bytes(&self) -> usize {
+        let gates = |gates: &GateTrace| {
+            let tapes = [&gates.update_tape, &gates.reset_tape, &gates.candidate_tape];
+            let vectors = [&gates.before, &gates.update, &gates.reset, &gates.candidate];
+            tapes.into_iter().map(tape_heap).sum::<usize>()
+                + vectors.map(|v| heap(v.len())).iter().sum::<usize>()
+        };
+        size_of::<Self>() + self.dynamics.as_ref().map_or(0, tape_heap) + self.gates.as_ref().map_or(0, gates)
+    }
 }
 
 /// One gated update.
@@ -77,13 +95,35 @@ fn pull_absolute_deviation(gradient: &mut [f64], state: &[f64]) {
 impl Encoding {
     /// Walks through a series, which must have passed [`Observations::check`].
     pub fn run(encoder: &SeriesEncoder, series: &Observations, precision: Precision) -> Self {
+        let Ok(encoding) = Self::walk(encoder, series, precision, |_| Ok::<(), Infallible>(()));
+        encoding
+    }
+
+    /// The same within limits, asked at every stop.
+    pub fn run_within(
+        encoder: &SeriesEncoder,
+        series: &Observations,
+        precision: Precision,
+        watch: &Watch<'_>,
+    ) -> Result<Self, SolveError> {
+        Self::walk(encoder, series, precision, |progress| watch.check(progress))
+    }
+
+    fn walk<E>(
+        encoder: &SeriesEncoder,
+        series: &Observations,
+        precision: Precision,
+        ask: impl Fn(Progress) -> Result<(), E>,
+    ) -> Result<Self, E> {
         let width = encoder.width();
         let mut statics = series.statics.clone();
         precision.round(&mut statics);
         let (initial, initial_tape) = encoder.initial.evaluate(&statics, 0.0, precision);
         let mut state = with_absolute_deviation(&initial);
-        let mut stops = Vec::new();
+        let mut stops: Vec<StopTrace> = Vec::new();
+        let mut bytes = 0;
         for stop in series.walk(encoder) {
+            ask(Progress { time: 0.0, steps: stops.len(), bytes })?;
             let mut dynamics = None;
             if stop.step != 0.0 {
                 let (slope, tape) = encoder.dynamics.evaluate(&state[..width], 0.0, precision);
@@ -100,10 +140,17 @@ impl Encoding {
                 state = next;
                 trace
             });
-            stops.push(StopTrace { stop, dynamics, gates });
+            let trace = StopTrace { stop, dynamics, gates };
+            bytes += trace.bytes();
+            stops.push(trace);
         }
         let (latent, latent_tape) = encoder.latent.evaluate(&state, 0.0, precision);
-        Self { initial_tape, initial, stops, latent_tape, latent }
+        Ok(Self { initial_tape, initial, stops, latent_tape, latent })
+    }
+
+    /// Memory held, roughly.
+    pub fn bytes(&self) -> usize {
+        self.stops.iter().map(StopTrace::bytes).sum()
     }
 
     /// The latent state: the mean.

@@ -3,6 +3,7 @@
 use gains_core::network::Tape;
 use gains_core::{Precision, Stack};
 
+use crate::solution::tape_heap;
 use crate::tableau::Tableau;
 
 /// The right-hand side of `z' = g(t, z)`.
@@ -19,6 +20,11 @@ pub trait System {
     /// The format states are kept in.
     fn precision(&self) -> Precision {
         Precision::Float64
+    }
+
+    /// Memory held by a tape, roughly.
+    fn tape_bytes(&self, tape: &Self::Tape) -> usize {
+        size_of_val(tape)
     }
 }
 
@@ -59,6 +65,10 @@ impl System for NeuralDynamics<'_> {
     fn precision(&self) -> Precision {
         self.precision
     }
+
+    fn tape_bytes(&self, tape: &Tape) -> usize {
+        size_of_val(tape) + tape_heap(tape)
+    }
 }
 
 /// One evaluated stage: its derivative and how to differentiate it.
@@ -77,12 +87,10 @@ pub struct TrialStep<T> {
     pub error: f64,
     /// The stages.
     pub stages: Vec<Stage<T>>,
-    /// Size of the step.
-    pub step: f64,
 }
 
 /// `base + step Σ weight·slope` in float64, rounded once to the system's format.
-fn advance<T>(
+pub(crate) fn advance<T>(
     base: &[f64],
     step: f64,
     weights: &[f64],
@@ -100,6 +108,28 @@ fn advance<T>(
     sum
 }
 
+/// The first `count` stages of a step of size `step` from `(time, state)`; `first` is the first of them if it is known
+/// already.
+pub(crate) fn stages<S: System>(
+    system: &S,
+    tableau: &Tableau,
+    count: usize,
+    time: f64,
+    step: f64,
+    state: &[f64],
+    first: Option<Stage<S::Tape>>,
+) -> Vec<Stage<S::Tape>> {
+    let mut stages = Vec::with_capacity(count);
+    stages.extend(first);
+    while stages.len() < count {
+        let i = stages.len();
+        let at = advance(state, step, tableau.stages[i], &stages, system.precision());
+        let (slope, tape) = system.evaluate(time + tableau.nodes[i] * step, &at);
+        stages.push(Stage { slope, tape });
+    }
+    stages
+}
+
 /// Takes one step of size `step` from `(time, state)`; `first` is the first stage if it is known already
 /// (from a rejected attempt, or from the last stage of the step before).
 pub fn trial_step<S: System>(
@@ -111,14 +141,7 @@ pub fn trial_step<S: System>(
     first: Option<Stage<S::Tape>>,
 ) -> TrialStep<S::Tape> {
     let precision = system.precision();
-    let mut stages = Vec::with_capacity(tableau.len());
-    stages.extend(first);
-    while stages.len() < tableau.len() {
-        let i = stages.len();
-        let at = advance(state, step, tableau.stages[i], &stages, precision);
-        let (slope, tape) = system.evaluate(time + tableau.nodes[i] * step, &at);
-        stages.push(Stage { slope, tape });
-    }
+    let stages = stages(system, tableau, tableau.len(), time, step, state, first);
     let next = advance(state, step, tableau.weights, &stages, precision);
     let error = if tableau.estimates_error() {
         advance(&vec![0.0; state.len()], step, tableau.error, &stages, precision)
@@ -128,7 +151,7 @@ pub fn trial_step<S: System>(
     } else {
         0.0
     };
-    TrialStep { state: next, error: precision.rounded(error), stages, step }
+    TrialStep { state: next, error: precision.rounded(error), stages }
 }
 
 /// The gradient at the start of a step of `cotangent · (state at its end)`, step size held fixed.

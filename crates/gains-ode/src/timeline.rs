@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 
 use gains_core::description::ControlledSpec;
 
-use crate::controller::Action;
+use crate::controller::{Action, ActionSet};
 
 /// A state of the step-size automaton: a vertex of the trajectory graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -159,6 +159,19 @@ impl Timeline {
             Action::Keep => self.accept(place, 1),
             Action::Increase => self.accept(place, self.factor),
         }
+    }
+
+    /// Where a set of actions leads, each successor once, in the order of [`Action::ALL`]: an increase that is clipped at
+    /// the end time like a keep *is* a keep, and a settled place only keeps.
+    pub fn branches(&self, place: &Place, actions: ActionSet) -> impl Iterator<Item = (Action, Moment)> {
+        let actions = if place.settled { ActionSet::only(Action::Keep) } else { actions };
+        actions.iter().filter_map(move |action| {
+            let next = self.follow(place, action);
+            if action != Action::Increase || next != self.follow(place, Action::Keep) {
+                return Some((action, next));
+            }
+            (!actions.contains(Action::Keep)).then_some((Action::Keep, next))
+        })
     }
 
     fn reject(&self, place: &Place) -> Place {

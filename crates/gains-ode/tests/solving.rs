@@ -112,10 +112,8 @@ fn trajectories_follow_the_rule() {
                         .filter(|visit| visit.action != Action::Reject)
                         .map(|visit| visit.step)
                         .collect();
-                    let taken: Vec<f64> = solution.steps.iter().map(|step| step.step).collect();
-                    assert_eq!(accepted, taken, "{what}");
+                    assert_eq!(accepted.len(), solution.accepted(), "{what}");
                     assert_eq!(solution.accepted() + solution.rejected(), solution.trajectory.len());
-                    assert_eq!(solution.steps.last().unwrap().state, solution.state);
                     rejected += solution.rejected();
                     increased += accepted.windows(2).filter(|pair| pair[1] > 1.5 * pair[0]).count();
                     missed += usize::from(solution.stop == StopReason::ToleranceMissed);
@@ -291,7 +289,7 @@ fn a_solution_that_explodes_is_an_error() {
     for spec in every_controller(2.0) {
         let outcome = solve(&square, &spec, &[1.0]).err();
         assert!(
-            matches!(outcome, Some(SolveError::NotFinite { .. } | SolveError::TooManySteps { .. })),
+            matches!(outcome, Some(SolveError::NotFinite { .. } | SolveError::StepTooSmall { .. })),
             "{outcome:?} {spec:?}"
         );
     }
@@ -320,10 +318,14 @@ fn endless_solves_give_up() {
     // As rough at every scale as a float allows.
     let noise = |t: f64, _: &[f64]| vec![(t * 1e17).sin() * 1e12];
     let hopeless = solve(&noise, &adaptive(Method::Dopri5, 1.0, 1e-12, 0.1), &[0.0]).err();
-    assert!(matches!(hopeless, Some(SolveError::TooManySteps { .. })), "{hopeless:?}");
+    assert!(matches!(hopeless, Some(SolveError::StepTooSmall { end: 1.0, .. })), "{hopeless:?}");
     let spec = controlled(Method::Heun, 1.0, settings(2, 1e-12, 0.1, 1e-8));
     let hopeless = solve(&noise, &spec, &[0.0]).err();
-    assert!(matches!(hopeless, Some(SolveError::TooManySteps { steps: 1_000_000, .. })), "{hopeless:?}");
+    let Some(SolveError::TooManySteps { steps, rejected, time, end, step }) = hopeless else {
+        panic!("{hopeless:?}")
+    };
+    assert_eq!((steps, end), (1_000_000, 1.0));
+    assert!(rejected > 0 && time < end && step < 2e-8, "{rejected} {time} {step}");
 }
 
 #[test]

@@ -5,13 +5,13 @@
 //! trajectories set out. Trajectories share the steps before they part.
 //!
 //! Where the paper leaves room this does what the authors' program does, with one exception: that program does not
-//! count rejections after clipping, while [`Timeline`] does, as in inference and verification.
+//! count rejections after clipping, while [`gains_ode::Timeline`] does, as in inference and verification.
 
 use gains_core::Interval;
-use gains_ode::controller::{ActionSet, controlled};
-use gains_ode::{Action, Moment, Place, Timeline};
+use gains_ode::grid::Attempt;
+use gains_ode::{Action, ActionSet, Moment};
 
-use crate::solve::{Failure, Stepping, Visit, as_logged};
+use crate::solve::{Failure, Stepping, Steps, Visit};
 
 #[cfg(test)]
 mod tests;
@@ -20,26 +20,6 @@ mod tests;
 const MOST_PENDING: usize = 45;
 /// No checkpoint is added on a path that has split this often.
 const MOST_BRANCHINGS: usize = 6;
-
-/// Trial steps of a box, seen from the exploration.
-pub trait Steps {
-    /// A state of the box.
-    type State: Copy;
-    /// A step that has been tried.
-    type Trial;
-
-    /// Tries a step. The interval holds the sum over samples of ‖e‖₁; it may be missing if not `measured`.
-    fn attempt(
-        &mut self,
-        from: Self::State,
-        time: f64,
-        step: f64,
-        measured: bool,
-    ) -> Result<(Self::Trial, Interval), Failure>;
-
-    /// The state at the end of a step.
-    fn accept(&mut self, from: Self::State, trial: Self::Trial) -> Self::State;
-}
 
 /// What is sampled.
 #[derive(Clone, Copy, Debug)]
@@ -85,27 +65,22 @@ pub fn explore<S: Steps>(
     rules: &Rules,
     random: &mut fastrand::Rng,
 ) -> Result<Exploration<S::State>, Failure> {
-    let line = &stepping.line;
+    let grid = &stepping.grid;
     let mut found = Exploration { ends: Vec::new(), locations: Vec::new(), splits: 0, steps: 0 };
     let mut pending: Vec<Path<S::State>> = Vec::new();
     let mut path =
-        Path { state: start, moment: Moment::At(line.start()), location: 0, actions: 0, branchings: 0 };
+        Path { state: start, moment: Moment::At(grid.line.start()), location: 0, actions: 0, branchings: 0 };
     loop {
         while let Moment::At(place) = path.moment {
-            let (time, step) = (line.time(&place), line.step(&place));
-            let control = stepping.control.filter(|_| !place.settled);
-            let (trial, sums) = steps.attempt(path.state, time, step, control.is_some())?;
+            let Attempt { time, step, judged, .. } = grid.attempt(&place);
+            let (trial, sums) = steps.attempt(path.state, time, step, judged)?;
             found.steps += 1;
-            let possible = match control {
-                Some(_) if sums.lower.is_nan() || sums.upper.is_nan() => {
-                    return Err(Failure::Diverged(format!("the error of a box step at time {time} is NaN")));
-                }
-                Some(control) => {
-                    let error = Interval::new(sums.lower * control.scale, sums.upper * control.scale);
-                    distinct(line, &place, controlled(error, control.increase_below))
-                }
-                None => ActionSet::only(Action::Keep),
-            };
+            if judged && (sums.lower.is_nan() || sums.upper.is_nan()) {
+                return Err(Failure::Diverged(format!("the error of a box step at time {time} is NaN")));
+            }
+            let error = Interval::new(sums.lower * stepping.scale, sums.upper * stepping.scale);
+            let branches = grid.branches(&place, grid.decide(&place, error));
+            let possible: ActionSet = branches.map(|(action, _)| action).collect();
             let wanted = nearest(reference, time, step);
             let chosen = if rules.include_reference && found.ends.is_empty() && possible.contains(wanted) {
                 wanted
@@ -122,7 +97,7 @@ pub fn explore<S: Steps>(
             let end = accepts.then(|| steps.accept(path.state, trial));
             let follow = |action: Action| Path {
                 state: end.filter(|_| action != Action::Reject).unwrap_or(path.state),
-                moment: line.follow(&place, action),
+                moment: grid.line.follow(&place, action),
                 location: path.location + i64::from(action.code()) - i64::from(wanted.code()),
                 actions: path.actions + 1,
                 branchings: path.branchings + usize::from(split),
@@ -144,11 +119,6 @@ pub fn explore<S: Steps>(
             _ => return Ok(found),
         }
     }
-}
-
-/// The actions that lead to different places.
-fn distinct(line: &Timeline, place: &Place, possible: ActionSet) -> ActionSet {
-    possible.iter().fold(ActionSet::default(), |set, action| set.with(as_logged(line, place, action), true))
 }
 
 /// What the reference did at the place nearest in `|Δt| + |Δh|`; keep, should there be no reference.

@@ -5,9 +5,9 @@ use gains_core::description::Method;
 
 use crate::config::{Aggregation, Config, Phase, PhaseSolver};
 use crate::device::{Batch, Device, DeviceError, Join, Measure, StepForm, Trial, WidthNorm};
-use crate::explore::{Rules, Steps, explore};
+use crate::explore::{Rules, explore};
 use crate::plan::{LayerPlan, OdePlan, Part, Plan, PlanError};
-use crate::solve::{Failure, Stepping, Visit, inference_step, initial_step, solve};
+use crate::solve::{Failure, Stepping, Steps, Visit, inference_step, initial_step, solve};
 use crate::tape::{Recording, Tape, ValueId};
 
 /// The network around its one neural ODE.
@@ -91,10 +91,21 @@ impl<'p, D: Device> Pass<'_, 'p, D> {
                 Ok((Stepping::controlled(solver, step, self.samples), Some(step)))
             }
             (PhaseSolver::Controlled, FirstStep::Rule) => {
-                let step = initial_step(self.device, self.route.ode, solver, x, self.samples)?;
+                let ode = self.route.ode;
+                let step = initial_step(solver, self.samples, |method, step| {
+                    let form = StepForm::Independent;
+                    let trial = self.device.step(ode, method, form, x, 0.0, step, false)?;
+                    Ok(self.device.measure(&trial.errors)?)
+                })?;
                 Ok((Stepping::controlled(solver, step, self.samples), Some(step)))
             }
         }
+    }
+
+    /// Steps of points.
+    fn points<'b>(&'b mut self, tape: &'b mut Tape<'p, D>, stepping: &Stepping) -> DeviceSteps<'b, 'p, D> {
+        let (ode, method) = (self.route.ode, stepping.method);
+        DeviceSteps { device: self.device, tape, ode, method, form: StepForm::Independent, charged: false }
     }
 
     /// Points through the network and back. `weight` is that of the summed cross-entropy.
@@ -109,7 +120,7 @@ impl<'p, D: Device> Pass<'_, 'p, D> {
         let input = tape.input(points, wanted);
         let state = tape.parts(self.device, self.route.before, input)?;
         let (stepping, initial_step) = self.stepping(tape.value(state), first)?;
-        let solution = solve(self.device, &mut tape, self.route.ode, &stepping, state)?;
+        let solution = solve(&mut self.points(&mut tape, &stepping), &stepping, state)?;
         let steady_weight = self.phase.loss.steady;
         let steady = if steady_weight > 0.0 && !wanted {
             self.steady(&mut tape, &stepping, solution.end, steady_weight)?
@@ -128,7 +139,7 @@ impl<'p, D: Device> Pass<'_, 'p, D> {
         let state = tape.parts(self.device, self.route.before, input)?;
         let first = FirstStep::Given(inference_step(&self.config.solver, eta));
         let (stepping, _) = self.stepping(tape.value(state), first)?;
-        let solution = solve(self.device, &mut tape, self.route.ode, &stepping, state)?;
+        let solution = solve(&mut self.points(&mut tape, &stepping), &stepping, state)?;
         self.finish(&mut tape, solution.end, 0.0, 0.0)?;
         Ok(())
     }
@@ -157,7 +168,7 @@ impl<'p, D: Device> Pass<'_, 'p, D> {
         end: ValueId,
         weight: f64,
     ) -> Result<f64, Failure> {
-        let later = solve(self.device, tape, self.route.ode, stepping, end)?.end;
+        let later = solve(&mut self.points(tape, stepping), stepping, end)?.end;
         let shape = self.route.ode.state();
         let reached = self.device.download(shape, &tape.value(end).centre)?;
         let moved = self.device.download(shape, &tape.value(later).centre)?;
@@ -194,7 +205,7 @@ impl<'p, D: Device> Pass<'_, 'p, D> {
         let first = FirstStep::Given(clean.initial_step.unwrap_or(0.0));
         let (stepping, _) = self.stepping(tape.value(state), first)?;
         let charge = self.phase.loss.error;
-        let mut steps = BoxSteps {
+        let mut steps = DeviceSteps {
             device: &mut *self.device,
             tape: &mut tape,
             ode: self.route.ode,
@@ -281,8 +292,8 @@ pub(crate) fn width_weights(phase: &Phase, labels: &[u8], classes: usize) -> Vec
     labels.iter().map(|label| weight(label) as f32).collect()
 }
 
-/// Box steps on a device.
-struct BoxSteps<'a, 'p, D: Device> {
+/// Steps of a batch on a device.
+struct DeviceSteps<'a, 'p, D: Device> {
     device: &'a mut D,
     tape: &'a mut Tape<'p, D>,
     ode: &'p OdePlan,
@@ -292,7 +303,7 @@ struct BoxSteps<'a, 'p, D: Device> {
     charged: bool,
 }
 
-impl<D: Device> Steps for BoxSteps<'_, '_, D> {
+impl<D: Device> Steps for DeviceSteps<'_, '_, D> {
     type State = ValueId;
     type Trial = (Trial<D>, f64);
 
@@ -304,7 +315,8 @@ impl<D: Device> Steps for BoxSteps<'_, '_, D> {
         measured: bool,
     ) -> Result<(Self::Trial, Interval), Failure> {
         let x = self.tape.value(from);
-        let trial = self.device.step(self.ode, self.method, self.form, x, time, step, true)?;
+        let keep = self.tape.keeps();
+        let trial = self.device.step(self.ode, self.method, self.form, x, time, step, keep)?;
         let Measure { lower, upper, .. } =
             if measured || self.charged { self.device.measure(&trial.errors)? } else { Measure::default() };
         Ok(((trial, upper), Interval { lower, upper }))

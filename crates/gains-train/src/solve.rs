@@ -1,17 +1,15 @@
 //! Solving a neural ODE for a batch of points: one error, one step size for all of them.
 //!
 //! `δ = Σ ‖e‖₁ / (B τ)` over the B samples of the batch decides what happens to the step, by the same automaton
-//! ([`Timeline`]) that inference and verification use. (They look at one sample at a time.)
+//! ([`Grid`]) that inference and verification use. (They look at one sample at a time.)
 
 use gains_core::Interval;
 use gains_core::description::Method;
-use gains_ode::controller::controlled;
-use gains_ode::{Action, Moment, Place, Tableau, Timeline};
+use gains_ode::grid::{Attempt, Grid};
+use gains_ode::{Action, Tableau, controller};
 
 use crate::config::SolverConfig;
-use crate::device::{Batch, Device, DeviceError, StepForm};
-use crate::plan::OdePlan;
-use crate::tape::{Tape, ValueId};
+use crate::device::{DeviceError, Measure};
 
 /// Why a batch came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +17,7 @@ pub enum Failure {
     /// The device gave up.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// Numbers that are none.
+    /// Something is NaN or infinite.
     #[error("{0}")]
     Diverged(String),
 }
@@ -29,39 +27,47 @@ pub enum Failure {
 pub struct Stepping {
     /// The Runge-Kutta method.
     pub method: Method,
-    /// Where the solver can be.
-    pub line: Timeline,
-    /// `δ ≤` this lets the step grow; none if no error is looked at.
-    pub control: Option<Control>,
-}
-
-/// When a step-size controller does what.
-#[derive(Clone, Copy, Debug)]
-pub struct Control {
+    /// Where the solver can be, and how it goes on.
+    pub grid: Grid,
     /// `1 / (B τ)`: what sums of errors are multiplied with.
     pub scale: f64,
-    /// `α⁻ᵖ`.
-    pub increase_below: f64,
 }
 
 impl Stepping {
     /// Equal Euler steps.
     pub fn euler(steps: u32, end: f64) -> Self {
-        Self { method: Method::Euler, line: Timeline::fixed(steps, end), control: None }
+        Self { method: Method::Euler, grid: Grid::fixed(steps, end), scale: 1.0 }
     }
 
     /// The controlled adaptive solver for a batch of so many samples.
     pub fn controlled(solver: &SolverConfig, initial_step: f64, samples: usize) -> Self {
-        let order = Tableau::of(solver.method).order;
+        let tableau = Tableau::of(solver.method);
         Self {
             method: solver.method,
-            line: Timeline::new(&solver.controlled(initial_step), solver.end_time),
-            control: Some(Control {
-                scale: 1.0 / (samples as f64 * solver.tolerance),
-                increase_below: f64::from(solver.factor).powi(-(order as i32)),
-            }),
+            grid: Grid::controlled(&solver.controlled(initial_step), tableau, solver.end_time),
+            scale: 1.0 / (samples as f64 * solver.tolerance),
         }
     }
+}
+
+/// Trial steps of a batch, of points or of boxes.
+pub trait Steps {
+    /// A state of the batch.
+    type State: Copy;
+    /// A step that has been tried.
+    type Trial;
+
+    /// Tries a step. The interval holds the sum over samples of ‖e‖₁; it may be missing if not `measured`.
+    fn attempt(
+        &mut self,
+        from: Self::State,
+        time: f64,
+        step: f64,
+        measured: bool,
+    ) -> Result<(Self::Trial, Interval), Failure>;
+
+    /// The state at the end of a step.
+    fn accept(&mut self, from: Self::State, trial: Self::Trial) -> Self::State;
 }
 
 /// A place a solver went through, and what it did there.
@@ -77,97 +83,63 @@ pub struct Visit {
 
 /// A solved batch.
 #[derive(Clone, Debug)]
-pub struct Solution {
+pub struct Solution<S> {
     /// The state at the end time.
-    pub end: ValueId,
+    pub end: S,
     /// Every trial step: the reference trajectory.
     pub visits: Vec<Visit>,
 }
 
-/// Solves from the value `start`; accepted steps go on the tape.
-pub fn solve<'p, D: Device>(
-    device: &mut D,
-    tape: &mut Tape<'p, D>,
-    ode: &'p OdePlan,
+/// Solves points from `start` to the end.
+pub fn solve<S: Steps>(
+    steps: &mut S,
     stepping: &Stepping,
-    start: ValueId,
-) -> Result<Solution, Failure> {
-    let line = &stepping.line;
-    let mut place = line.start();
+    start: S::State,
+) -> Result<Solution<S::State>, Failure> {
+    let mut walk = stepping.grid.walk();
     let mut at = start;
     let mut visits = Vec::new();
-    loop {
-        let (time, step) = (line.time(&place), line.step(&place));
-        let form = StepForm::Independent;
-        let trial = device.step(ode, stepping.method, form, tape.value(at), time, step, tape.keeps())?;
-        let (action, error) = match &stepping.control {
-            Some(control) if !place.settled => {
-                let error = device.measure(&trial.errors)?.upper;
-                if error.is_nan() {
-                    return Err(Failure::Diverged(format!(
-                        "the error of a solver step at time {time} is NaN"
-                    )));
-                }
-                let set = controlled(Interval::point(error * control.scale), control.increase_below);
-                // A point allows exactly one action.
-                (set.iter().next().unwrap_or(Action::Reject), error)
-            }
-            _ => (Action::Keep, 0.0),
-        };
-        let action = as_logged(line, &place, action);
+    while let Some(attempt) = walk.attempt() {
+        let Attempt { time, step, judged, .. } = attempt;
+        let (trial, sums) = steps.attempt(at, time, step, judged)?;
+        if judged && sums.upper.is_nan() {
+            return Err(Failure::Diverged(format!("the error of a solver step at time {time} is NaN")));
+        }
+        let action = walk.advance(&attempt, sums.upper * stepping.scale);
         visits.push(Visit { time, step, action });
         if action != Action::Reject {
-            at = tape.step(ode, at, trial, error);
-        }
-        match line.follow(&place, action) {
-            Moment::At(next) => place = next,
-            Moment::End => return Ok(Solution { end: at, visits }),
+            at = steps.accept(at, trial);
         }
     }
-}
-
-/// Increasing a step that is clipped at the end time anyway is keeping it.
-pub(crate) fn as_logged(line: &Timeline, place: &Place, action: Action) -> Action {
-    let keeps = || line.follow(place, Action::Keep) == line.follow(place, Action::Increase);
-    if action == Action::Increase && keeps() { Action::Keep } else { action }
+    Ok(Solution { end: at, visits })
 }
 
 /// The first step for a batch of points in training (paper, appendix "Initial Step-Size"): a hundredth of the time in
-/// which the state would change by its own size, corrected by the error of one trial step.
+/// which the state would change by its own size, corrected by the error of one trial step. `probe` tries one step of a
+/// method from the start.
 ///
 /// Of the errors of the samples the largest decides, and the exponent is `1/(p − 1)`, as in the authors' program.
-pub fn initial_step<D: Device>(
-    device: &mut D,
-    ode: &OdePlan,
+pub fn initial_step(
     solver: &SolverConfig,
-    x: &Batch<D::Tensor>,
     samples: usize,
+    mut probe: impl FnMut(Method, f64) -> Result<Measure, Failure>,
 ) -> Result<f64, Failure> {
-    let form = StepForm::Independent;
-    let slope = device.step(ode, Method::Euler, form, x, 0.0, 1.0, false)?;
-    let sums = device.measure(&slope.errors)?;
+    let sums = probe(Method::Euler, 1.0)?;
     let smallest = 1e-5 * samples as f64 * solver.tolerance;
     let proposal =
         if sums.state < smallest || sums.slope < smallest { 1e-5 } else { 0.01 * sums.state / sums.slope };
-    let trial = device.step(ode, solver.method, form, x, 0.0, proposal, false)?;
-    let error = device.measure(&trial.errors)?.largest / solver.tolerance;
-    let order = Tableau::of(solver.method).order;
-    let factor = growth(error, order);
-    let step = proposal * factor;
+    let error = probe(solver.method, proposal)?.largest / solver.tolerance;
+    let step = proposal * growth(error, Tableau::of(solver.method).order);
     if !step.is_finite() || step <= 0.0 {
         return Err(Failure::Diverged(format!("the first step of the solver is {step}")));
     }
     Ok(step.min(solver.end_time))
 }
 
-/// The usual rule of adaptive solvers.
-pub(crate) fn growth(error: f64, order: u32) -> f64 {
-    if error == 0.0 {
-        return 10.0;
-    }
+/// The usual rule of adaptive solvers, with the authors' exponent; NaN stays NaN.
+fn growth(error: f64, order: u32) -> f64 {
     let least = if error < 1.0 { 1.0 } else { 0.2 };
-    let wished = 0.9 * error.powf(-1.0 / (f64::from(order) - 1.0));
-    if wished.is_nan() { f64::NAN } else { wished.max(least).min(10.0) }
+    controller::growth(error, f64::from(order) - 1.0, 0.9, least, 10.0)
 }
 
 /// The running average of first steps after a batch that started with `step`.

@@ -9,8 +9,8 @@ use gains_core::relaxation::Lines;
 use gains_core::{
     Activation, AffineMap, Arithmetic, Block, BoxVec, LowerSlope, Network, OdeBlock, RowBlock, Rows, Window,
 };
-use gains_ode::graph::{Grid, build};
-use gains_ode::{Graph, Limits, Tableau};
+use gains_ode::graph::build;
+use gains_ode::{Graph, Grid, Limits, Tableau};
 use serde::{Deserialize, Serialize};
 
 use crate::backward::{GraphPull, Ledger, OdeMatrices, RowForm, RowKind, SlopeTable};
@@ -352,7 +352,7 @@ impl<'a> Analysis<'a> {
         matrices: &'a OdeMatrices,
         assumed: &[Assumption],
     ) -> Result<(), Reason> {
-        let grid = Grid::new::<Reason>(&ode.solver)?;
+        let grid = Grid::new(&ode.solver)?;
         let mut carrier = BoxSteps {
             dynamics: &ode.dynamics,
             tableau: Tableau::of(ode.solver.method),

@@ -13,7 +13,7 @@ use gains_core::interval::{combine, sum_of_magnitudes};
 use gains_core::network::Layer;
 use gains_core::relaxation::Lines;
 use gains_core::{Activation, AffineMap, Arithmetic, BoxVec, Interval, OdeBlock, Stack};
-use gains_ode::{Carrier, Step, Tableau};
+use gains_ode::{Arrived, Carrier, Step, Tableau};
 use serde::{Deserialize, Serialize};
 
 use crate::difference_step::{Slopes, telescoped};
@@ -332,6 +332,7 @@ impl BoxSteps<'_> {
 
 impl Carrier for BoxSteps<'_> {
     type State = Reach;
+    type Record = Reach;
     type Trace = StepTrace;
     type Error = Reason;
 
@@ -389,18 +390,30 @@ impl Carrier for BoxSteps<'_> {
         let inner = last.filter(|_| carries).map(Arc::new);
         let held = inner.as_ref().map_or(0, |inner| inner.iter().map(|b| 16 * b.len()).sum());
         self.bytes += trace.bytes() + 32 * n + held;
-        Ok(Step { state: Reach { states: next, inner }, error, trace })
+        // A program that evaluates the first stage once more may round differently.
+        let rejected = match (self.arithmetic, &reach.inner) {
+            (Arithmetic::Real, _) | (_, None) => None,
+            (Arithmetic::Float32, Some(_)) => Some(reach.states.clone().into()),
+        };
+        Ok(Step { state: Reach { states: next, inner }, rejected, error, trace })
     }
 
-    /// A program that evaluates the first stage once more may round differently.
-    fn again(&self, reach: &Arc<Reach>) -> Arc<Reach> {
-        match (self.arithmetic, &reach.inner) {
-            (Arithmetic::Real, _) | (_, None) => reach.clone(),
-            (Arithmetic::Float32, Some(_)) => Arc::new(reach.states.clone().into()),
-        }
+    fn record(&self, reach: &Arc<Reach>) -> Arc<Reach> {
+        reach.clone()
     }
 
-    fn join(&self, reaches: &[Arc<Reach>]) -> Reach {
+    fn meet(&mut self, arrivals: Vec<Arrived<Reach>>) -> Vec<Arrived<Reach>> {
+        Arrived::all_in_one(arrivals, |reaches| self.join(reaches))
+    }
+
+    fn hull(&self, ends: &[Arc<Reach>]) -> Reach {
+        self.join(ends)
+    }
+}
+
+impl BoxSteps<'_> {
+    /// The box around several.
+    pub fn join(&self, reaches: &[Arc<Reach>]) -> Reach {
         let mut all = reaches.first().map(|r| r.states.clone()).unwrap_or_default();
         let mut inner = reaches.first().and_then(|r| r.inner.as_deref().cloned());
         for reach in reaches.iter().skip(1) {

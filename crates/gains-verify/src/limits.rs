@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gains_ode::Halt;
+use gains_ode::{Halt, NoGrid};
 use thiserror::Error;
 
 /// Why there is no verdict.
@@ -98,6 +98,15 @@ impl From<Halt<Self>> for Reason {
             Halt::Stopped => Self::Interrupted,
             Halt::NotControlled => Self::NotControlled,
             Halt::NoErrorEstimate => Self::NoErrorEstimate,
+        }
+    }
+}
+
+impl From<NoGrid> for Reason {
+    fn from(problem: NoGrid) -> Self {
+        match problem {
+            NoGrid::NotControlled => Self::NotControlled,
+            NoGrid::NoErrorEstimate { .. } => Self::NoErrorEstimate,
         }
     }
 }

@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gains_core::arithmetic::keeps_subnormal_numbers;
-use gains_core::{Arithmetic, Block, BoxVec, OdeBlock, Rows, Shape, Window};
-use gains_ode::controller::{self, Action, ActionSet};
-use gains_ode::graph::{Edge, Grid, Vertex};
+use gains_core::{Arithmetic, Block, BoxVec, Interval, OdeBlock, Rows, Shape, Window};
+use gains_ode::controller::Action;
+use gains_ode::graph::{Edge, Vertex};
 use gains_ode::timeline::{Moment, Place};
-use gains_ode::{Graph, Tableau};
+use gains_ode::{Graph, Grid, Tableau};
 
 use crate::affine_form::{AffineForm, Symbols};
 use crate::analysis::{Bounds, Prepared};
@@ -164,7 +164,7 @@ impl Walk<'_> {
         &mut self,
         start: Vec<AffineForm>,
     ) -> Result<(Graph<Reach, StepTrace>, Vec<AffineForm>), Reason> {
-        let grid = Grid::new::<Reason>(&self.ode.solver)?;
+        let grid = Grid::new(&self.ode.solver)?;
         let steps = SymbolicSteps {
             dynamics: &self.ode.dynamics,
             matrices: self.matrices,
@@ -197,25 +197,13 @@ impl Walk<'_> {
                     edges[edge].to = Some(from);
                 }
                 let (time, step) = (line.time(&place), line.step(&place));
-                let judged = grid.increase_below.filter(|_| !place.settled);
-                let result = steps.step(&states, time, step, judged.is_some(), self.symbols)?;
-                let actions = match (judged, result.error) {
-                    (Some(threshold), Some(error)) => controller::controlled(error, threshold),
-                    _ => ActionSet::only(Action::Keep),
-                };
-                let kept = line.follow(&place, Action::Keep);
+                let result = steps.step(&states, time, step, grid.judges(&place), self.symbols)?;
+                let actions = grid.decide(&place, result.error.unwrap_or(Interval::point(f64::NAN)));
                 let mut outgoing = Vec::new();
-                for action in actions.iter() {
-                    let next = line.follow(&place, action);
-                    // Keeping and increasing may both be clipped to the same successor: one edge then.
-                    let same = action == Action::Increase && next == kept;
-                    if same && actions.contains(Action::Keep) {
-                        continue;
-                    }
+                for (action, next) in grid.branches(&place, actions) {
                     let travelling =
                         if action == Action::Reject { &result.rejected } else { &result.accepted };
                     let edge = edges.len();
-                    let action = if same { Action::Keep } else { action };
                     edges.push(Edge {
                         from,
                         to: None,

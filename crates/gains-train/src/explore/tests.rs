@@ -1,6 +1,5 @@
 use super::*;
 use crate::config::SolverConfig;
-use crate::solve::Control;
 
 /// Answers every trial with an interval of δ by time and step; states count the steps taken.
 struct Script<F> {
@@ -31,7 +30,8 @@ fn script<F: Fn(f64, f64) -> (f64, f64)>(answer: F) -> Script<F> {
 
 fn stepping(initial_step: f64) -> Stepping {
     let mut stepping = Stepping::controlled(&SolverConfig::default(), initial_step, 1);
-    stepping.control = Some(Control { scale: 1.0, increase_below: 0.03125 });
+    assert_eq!(stepping.grid.increase_below, Some(0.03125));
+    stepping.scale = 1.0;
     stepping
 }
 

@@ -9,16 +9,14 @@ use std::sync::Arc;
 
 use gains_core::Interval;
 use gains_core::description::Method;
-use gains_ode::controller::controlled;
-use gains_ode::{Action, Moment, Tableau};
+use gains_ode::Tableau;
 use rayon::prelude::*;
 
 use super::tape::{Matrix, Tape, ValueId};
 use crate::config::SolverConfig;
 use crate::cpu::Real;
 use crate::device::Measure;
-use crate::explore::Steps;
-use crate::solve::{Failure, Stepping, Visit, as_logged, growth};
+use crate::solve::{self, Failure, Steps};
 
 /// The parts of a batch on their way through the decoder.
 pub struct Decoder<'t, 'w, F: Real> {
@@ -71,62 +69,14 @@ impl<'t, 'w, F: Real> Decoder<'t, 'w, F> {
         (parts.into_iter().map(|part| part.0).collect(), total)
     }
 
-    /// The first step of a batch of so many samples, in scaled time: [`crate::solve::initial_step`].
+    /// The first step of a batch of so many samples, in scaled time.
     pub fn initial_step(
         &mut self,
         solver: &SolverConfig,
         from: StateId,
         samples: usize,
     ) -> Result<f64, Failure> {
-        let (_, sums) = self.run(Method::Euler, from, 1.0, true);
-        let smallest = 1e-5 * samples as f64 * solver.tolerance;
-        let proposal = if sums.state < smallest || sums.slope < smallest {
-            1e-5
-        } else {
-            0.01 * sums.state / sums.slope
-        };
-        let (_, trial) = self.run(self.method, from, proposal, true);
-        let factor = growth(trial.largest / solver.tolerance, Tableau::of(solver.method).order);
-        let step = proposal * factor;
-        if !step.is_finite() || step <= 0.0 {
-            return Err(Failure::Diverged(format!("the first step of the decoder is {step}")));
-        }
-        Ok(step.min(solver.end_time))
-    }
-
-    /// Solves points to the end.
-    pub fn solve(&mut self, stepping: &Stepping, start: StateId) -> Result<(StateId, Vec<Visit>), Failure> {
-        let line = &stepping.line;
-        let mut place = line.start();
-        let mut at = start;
-        let mut visits = Vec::new();
-        loop {
-            let (time, step) = (line.time(&place), line.step(&place));
-            let control = stepping.control.filter(|_| !place.settled);
-            let (trial, sums) = self.attempt(at, time, step, control.is_some())?;
-            let action = match control {
-                Some(_) if sums.upper.is_nan() => {
-                    return Err(Failure::Diverged(format!(
-                        "the error of a decoder step at time {time} is NaN"
-                    )));
-                }
-                Some(control) => {
-                    let error = Interval::point(sums.upper * control.scale);
-                    // A point allows exactly one action.
-                    controlled(error, control.increase_below).iter().next().unwrap_or(Action::Reject)
-                }
-                None => Action::Keep,
-            };
-            let action = as_logged(line, &place, action);
-            visits.push(Visit { time, step, action });
-            if action != Action::Reject {
-                at = self.accept(at, trial);
-            }
-            match line.follow(&place, action) {
-                Moment::At(next) => place = next,
-                Moment::End => return Ok((at, visits)),
-            }
-        }
+        solve::initial_step(solver, samples, |method, step| Ok(self.run(method, from, step, true).1))
     }
 }
 

@@ -10,7 +10,7 @@ use super::sample::Sample;
 use super::tape::{Matrix, Tape};
 use crate::config::SolverConfig;
 use crate::cpu::Real;
-use crate::solve::{Failure, Stepping};
+use crate::solve::{Failure, Stepping, solve};
 
 /// Samples encoded together; it shows in no result.
 const CHUNK: usize = 64;
@@ -61,7 +61,7 @@ fn decode<F: Real>(
         let stepping = Stepping::controlled(&solver, first_step.min(time), 1);
         // In the sample's own time, nothing is scaled.
         let (mut decoder, at) = Decoder::new(&mut tapes, vec![[F::ONE].into()], vec![start], method);
-        let (at, _) = decoder.solve(&stepping, at)?;
+        let at = solve(&mut decoder, &stepping, at)?.end;
         end = decoder.state(at)[0];
     }
     let [tape] = &mut tapes;

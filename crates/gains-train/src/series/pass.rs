@@ -11,7 +11,7 @@ use super::tape::{Gradients, Tape, ValueId};
 use crate::config::SolverConfig;
 use crate::cpu::Real;
 use crate::explore::{Rules, explore};
-use crate::solve::{Failure, Stepping, Visit};
+use crate::solve::{Failure, Stepping, Visit, solve};
 
 /// What is done with a batch.
 #[derive(Clone, Debug)]
@@ -155,9 +155,9 @@ pub fn run<F: Real>(weights: &Weights<F>, samples: &[&Sample], job: &Job<'_>) ->
         None => decoder.initial_step(job.solver, start, samples.len())?,
     };
     let stepping = Stepping::controlled(job.solver, outcome.initial_step, samples.len());
-    let (end, visits) = decoder.solve(&stepping, start)?;
-    let ends = decoder.state(end).to_vec();
-    outcome.visits = visits;
+    let solution = solve(&mut decoder, &stepping, start)?;
+    let ends = decoder.state(solution.end).to_vec();
+    outcome.visits = solution.visits;
     outcome.points = batch.finish(tapes, &latents, &ends, &terms, &mut outcome.gradient);
     outcome.clean = outcome.points.loss(&terms);
     outcome.total = (1.0 - robust) * outcome.clean;

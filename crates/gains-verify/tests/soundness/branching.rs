@@ -8,7 +8,7 @@ use gains_core::description::{LayerSpec, Method as Rule};
 use gains_core::model_file::Tensors;
 use gains_core::network::Layer;
 use gains_core::{Arithmetic, Block, BoxVec, Interval, Network, Precision, Shape};
-use gains_ode::{Action, Carrier, Inference, Tableau};
+use gains_ode::{Action, Inference, Tableau};
 use gains_verify::analysis::{Prepared, image_region};
 use gains_verify::box_step::{Assumption, BoxSteps, LayerTrace, Reach, Side};
 use gains_verify::limits::Clock;
