@@ -115,6 +115,15 @@ impl Rows {
         }
     }
 
+    /// Pulls every row back through lines of its own, one per coefficient.
+    pub fn relax_each<'l>(&mut self, lines: impl Fn(usize) -> &'l Lines) {
+        let gamma = analysis_error(self.length);
+        for row in 0..self.count {
+            let (constant, owed) = kernels::relax_row(self.row_mut(row), lines(row));
+            self.absorb(row, constant, gamma * owed);
+        }
+    }
+
     /// The same rows on the whole tensor.
     pub fn widened(self) -> Self {
         if self.on.is_full() {

@@ -1,76 +1,80 @@
-//! Running a network on one input: inference and gradients. Never on a batch, so that a result cannot
+//! Running a program at one point: inference and gradients. Never on a batch, so that a result cannot
 //! depend on its batch mates.
 
 use std::convert::Infallible;
 
-use gains_core::network::Tape;
-use gains_core::{Block, Network, OdeBlock, Precision};
+use gains_core::program::Evaluation;
+use gains_core::{Network, Ode, Precision, Program, Step};
 
 use crate::integrate::{Solution, SolveError, solve_within};
 use crate::system::NeuralDynamics;
 use crate::tableau::Tableau;
-use crate::watch::Watch;
+use crate::watch::{Progress, Watch};
 
-/// What one block remembers.
-enum Trace {
-    Stack(Tape),
-    Ode(Box<Solution<Tape>>),
-}
-
-/// A network evaluated at one input.
+/// A program evaluated at one point.
 pub struct Inference<'a> {
-    network: &'a Network,
+    program: &'a Program,
     precision: Precision,
-    traces: Vec<Trace>,
+    /// All values: the inputs, then one per node.
+    pub values: Vec<Vec<f64>>,
+    /// For every value, the solution if an ODE made it.
+    solutions: Vec<Option<Box<Solution<Evaluation>>>>,
     /// The outputs, e.g. logits.
     pub output: Vec<f64>,
-    /// The input of each block.
-    pub block_inputs: Vec<Vec<f64>>,
 }
 
 impl<'a> Inference<'a> {
-    /// Evaluates the network.
+    /// Evaluates a network that takes one input.
     pub fn run(network: &'a Network, input: &[f64], precision: Precision) -> Result<Self, SolveError> {
-        Self::run_within(network, input, precision, &Watch::default())
+        Self::run_within(&network.body, &[input], precision, &Watch::default())
     }
 
-    /// Evaluates the network within limits, which its ODE blocks share.
+    /// Evaluates a program within limits, which its ODE blocks share.
     pub fn run_within(
-        network: &'a Network,
-        input: &[f64],
+        program: &'a Program,
+        inputs: &[&[f64]],
         precision: Precision,
         watch: &Watch<'_>,
     ) -> Result<Self, SolveError> {
-        let expected = network.input().len();
-        if input.len() != expected {
-            return Err(SolveError::InputSize { found: input.len(), expected });
+        let (found, expected) = (inputs.len(), program.inputs().len());
+        if found != expected {
+            return Err(SolveError::InputSize { found, expected });
         }
-        let mut value = input.to_vec();
-        precision.round(&mut value);
-        let mut traces = Vec::with_capacity(network.blocks.len());
-        let mut block_inputs = Vec::with_capacity(network.blocks.len());
-        let mut held = 0;
-        for block in &network.blocks {
-            block_inputs.push(value.clone());
-            match block {
-                Block::Stack(stack) => {
-                    let (next, tape) = stack.evaluate(&value, 0.0, precision);
-                    value = next;
-                    traces.push(Trace::Stack(tape));
-                }
-                Block::Ode(ode) => {
-                    let system = NeuralDynamics { stack: &ode.dynamics, precision };
-                    let solution = solve_within(&system, &ode.solver, &value, &watch.beside(held))?;
-                    held += solution.bytes();
-                    value.clone_from(&solution.state);
-                    traces.push(Trace::Ode(Box::new(solution)));
-                }
+        let mut values: Vec<Vec<f64>> = Vec::with_capacity(program.values());
+        for (input, given) in program.inputs().iter().zip(inputs) {
+            if given.len() != input.shape.len() {
+                return Err(SolveError::InputSize { found: given.len(), expected: input.shape.len() });
             }
+            let mut value = given.to_vec();
+            precision.round(&mut value);
+            values.push(value);
         }
-        if value.iter().any(|v| !v.is_finite()) {
+        let mut solutions: Vec<Option<Box<Solution<Evaluation>>>> = Vec::with_capacity(program.values());
+        solutions.resize_with(values.len(), || None);
+        let mut held = 0;
+        for (_, node) in program.nodes() {
+            let (value, solution) = match &node.operator {
+                Step::Plain(operator) => {
+                    watch.check(Progress { bytes: held, ..Progress::default() })?;
+                    let arguments: Vec<&[f64]> = node.from.iter().map(|&v| &values[v][..]).collect();
+                    (operator.evaluate(&arguments, 0.0, precision), None)
+                }
+                Step::Ode(ode) => {
+                    let system = NeuralDynamics { circuit: &ode.block.dynamics, precision };
+                    let solution = solve_within(&system, &ode.solver(), &values[node.from[0]], &watch.beside(held))?;
+                    held += solution.bytes();
+                    (solution.state.clone(), Some(Box::new(solution)))
+                }
+            };
+            held += 8 * value.len();
+            values.push(value);
+            solutions.push(solution);
+        }
+        let output = values[program.output()].clone();
+        if output.iter().any(|v| !v.is_finite()) {
             return Err(SolveError::OutputNotFinite);
         }
-        Ok(Self { network, precision, traces, output: value, block_inputs })
+        Ok(Self { program, precision, values, solutions, output })
     }
 
     /// Index of the largest output.
@@ -84,52 +88,64 @@ impl<'a> Inference<'a> {
         best
     }
 
-    /// The solutions of the network's ODE blocks, in order.
-    pub fn solutions(&self) -> impl Iterator<Item = &Solution<Tape>> {
-        self.traces.iter().filter_map(|trace| match trace {
-            Trace::Ode(solution) => Some(solution.as_ref()),
-            Trace::Stack(_) => None,
-        })
+    /// The solutions of the program's ODE blocks, in order.
+    pub fn solutions(&self) -> impl Iterator<Item = &Solution<Evaluation>> {
+        self.solutions.iter().filter_map(Option::as_deref)
     }
 
-    /// Gradient with respect to the input of `cotangent · output`, through the accepted solver steps.
+    /// Gradient with respect to the first input of `cotangent · output`, through the accepted solver steps.
     pub fn pull_back(&self, cotangent: &[f64]) -> Vec<f64> {
-        let through = |ode: &'a OdeBlock, solution: &Solution<Tape>, gradient: &[f64]| {
-            Ok::<_, Infallible>(solution.pull_back(
-                &self.system(ode),
-                Tableau::of(ode.solver.method),
-                gradient,
-            ))
+        self.gradients(cotangent).swap_remove(0)
+    }
+
+    /// Gradients with respect to all inputs.
+    pub fn gradients(&self, cotangent: &[f64]) -> Vec<Vec<f64>> {
+        let through = |ode: &'a Ode, solution: &Solution<Evaluation>, gradient: &[f64]| {
+            let tableau = Tableau::of(ode.block.solver.method);
+            Ok::<_, Infallible>(solution.pull_back(&self.system(ode), tableau, gradient))
         };
-        let Ok(gradient) = self.pull(cotangent, through);
-        gradient
+        let Ok(gradients) = self.pull(cotangent, through);
+        gradients
     }
 
     /// The same within limits: steps that were not kept are taken once more, which may last as long as the run.
-    pub fn pull_back_within(&self, cotangent: &[f64], watch: &Watch<'_>) -> Result<Vec<f64>, SolveError> {
+    pub fn gradients_within(&self, cotangent: &[f64], watch: &Watch<'_>) -> Result<Vec<Vec<f64>>, SolveError> {
         self.pull(cotangent, |ode, solution, gradient| {
-            let tableau = Tableau::of(ode.solver.method);
+            let tableau = Tableau::of(ode.block.solver.method);
             solution.pull_back_within(&self.system(ode), tableau, gradient, watch)
         })
     }
 
-    fn system(&self, ode: &'a OdeBlock) -> NeuralDynamics<'a> {
-        NeuralDynamics { stack: &ode.dynamics, precision: self.precision }
+    fn system(&self, ode: &'a Ode) -> NeuralDynamics<'a> {
+        NeuralDynamics { circuit: &ode.block.dynamics, precision: self.precision }
     }
 
     fn pull<E>(
         &self,
         cotangent: &[f64],
-        through: impl Fn(&'a OdeBlock, &Solution<Tape>, &[f64]) -> Result<Vec<f64>, E>,
-    ) -> Result<Vec<f64>, E> {
-        let mut gradient = cotangent.to_vec();
-        for (block, trace) in self.network.blocks.iter().zip(&self.traces).rev() {
-            gradient = match (block, trace) {
-                (Block::Stack(stack), Trace::Stack(tape)) => stack.pull_back(tape, &gradient),
-                (Block::Ode(ode), Trace::Ode(solution)) => through(ode, solution, &gradient)?,
-                _ => gradient,
+        through: impl Fn(&'a Ode, &Solution<Evaluation>, &[f64]) -> Result<Vec<f64>, E>,
+    ) -> Result<Vec<Vec<f64>>, E> {
+        let program = self.program;
+        let mut on: Vec<Option<Vec<f64>>> = vec![None; program.values()];
+        on[program.output()] = Some(cotangent.to_vec());
+        for (value, node) in program.nodes().rev() {
+            let Some(gradient) = on[value].take() else { continue };
+            let parts = match (&node.operator, &self.solutions[value]) {
+                (Step::Ode(ode), Some(solution)) => vec![through(ode, solution, &gradient)?],
+                (Step::Plain(operator), _) => {
+                    let arguments: Vec<&[f64]> = node.from.iter().map(|&v| &self.values[v][..]).collect();
+                    operator.gradient(&arguments, &gradient)
+                }
+                (Step::Ode(_), None) => vec![gradient],
             };
+            for (&v, part) in node.from.iter().zip(parts) {
+                match &mut on[v] {
+                    Some(sum) => sum.iter_mut().zip(&part).for_each(|(s, p)| *s += p),
+                    empty => *empty = Some(part),
+                }
+            }
         }
-        Ok(gradient)
+        let inputs = program.inputs().iter().zip(on);
+        Ok(inputs.map(|(input, gradient)| gradient.unwrap_or_else(|| vec![0.0; input.shape.len()])).collect())
     }
 }

@@ -6,8 +6,6 @@
 
 use std::convert::Infallible;
 
-use gains_core::network::Tape;
-
 use crate::controller::Action;
 use crate::integrate::SolveError;
 use crate::system::{Stage, System, advance, pull_back_step, stages};
@@ -50,11 +48,6 @@ impl Visit {
 /// Memory of a vector on the heap, with its header and what the allocator adds.
 pub(crate) fn heap(entries: usize) -> usize {
     8 * entries + 40
-}
-
-/// Memory behind a tape.
-pub(crate) fn tape_heap(tape: &Tape) -> usize {
-    tape.inputs().iter().map(|inputs| heap(inputs.len())).sum()
 }
 
 /// The result of a solve.

@@ -1,9 +1,9 @@
 //! What a solver integrates, and one Runge-Kutta step of it.
 
-use gains_core::network::Tape;
-use gains_core::{Precision, Stack};
+use gains_core::program::Evaluation;
+use gains_core::{Circuit, Precision};
 
-use crate::solution::tape_heap;
+use crate::solution::heap;
 use crate::tableau::Tableau;
 
 /// The right-hand side of `z' = g(t, z)`.
@@ -45,29 +45,36 @@ impl<F: Fn(f64, &[f64]) -> Vec<f64>> System for F {
 /// The dynamics of a neural ODE in a given precision.
 #[derive(Clone, Copy, Debug)]
 pub struct NeuralDynamics<'a> {
-    /// The network.
-    pub stack: &'a Stack,
+    /// The right-hand side.
+    pub circuit: &'a Circuit,
     /// The format of every intermediate result.
     pub precision: Precision,
 }
 
 impl System for NeuralDynamics<'_> {
-    type Tape = Tape;
+    type Tape = Evaluation;
 
-    fn evaluate(&self, time: f64, state: &[f64]) -> (Vec<f64>, Tape) {
-        self.stack.evaluate(state, time, self.precision)
+    fn evaluate(&self, time: f64, state: &[f64]) -> (Vec<f64>, Evaluation) {
+        let mut all = self.circuit.evaluate(&[state], time, self.precision);
+        let output = self.circuit.output();
+        // The gradient needs what nodes take, so not the output, unless one takes that as well.
+        let slope = match output + 1 == all.values.len() {
+            true => std::mem::take(&mut all.values[output]),
+            false => all.values[output].clone(),
+        };
+        (slope, all)
     }
 
-    fn pull_back(&self, tape: &Tape, cotangent: &[f64]) -> Vec<f64> {
-        self.stack.pull_back(tape, cotangent)
+    fn pull_back(&self, tape: &Evaluation, cotangent: &[f64]) -> Vec<f64> {
+        self.circuit.gradient(tape, cotangent).swap_remove(0)
     }
 
     fn precision(&self) -> Precision {
         self.precision
     }
 
-    fn tape_bytes(&self, tape: &Tape) -> usize {
-        size_of_val(tape) + tape_heap(tape)
+    fn tape_bytes(&self, tape: &Evaluation) -> usize {
+        size_of_val(tape) + tape.values.iter().map(|v| heap(v.len())).sum::<usize>()
     }
 }
 

@@ -1,562 +1,465 @@
-//! Enclosing every layer of a network over a region of inputs, and bounding properties of its outputs.
+//! Enclosing every value of a program over a region of inputs, and bounding linear functions of its outputs.
+
+mod bound;
+mod steering;
 
 use std::sync::Arc;
 
 use gains_core::arithmetic::keeps_subnormal_numbers;
-use gains_core::interval::Interval;
-use gains_core::network::Layer;
+use gains_core::program::{Flight, Way};
 use gains_core::relaxation::Lines;
 use gains_core::{
-    Activation, AffineMap, Arithmetic, Block, BoxVec, LowerSlope, Network, OdeBlock, RowBlock, Rows, Window,
+    Activation, AffineMap, Arithmetic, BoxVec, Known, LowerSlope, Ode, Operator, Program, Rows, Step, Support, Window,
 };
 use gains_ode::graph::build;
 use gains_ode::{Graph, Grid, Limits, Tableau};
-use serde::{Deserialize, Serialize};
 
-use crate::backward::{GraphPull, Ledger, OdeMatrices, RowForm, RowKind, SlopeTable};
-use crate::box_step::{Assumption, BoxSteps, Reach, StepForm, StepTrace};
-use crate::front::{Front, Problem};
+pub use bound::Bounds;
+pub(crate) use bound::corner;
+use steering::{Pairs, Point};
+
+use crate::forms::Symbolic;
+use crate::graph_pull::{GraphPull, SlopeTable};
+use crate::groups::Groups;
+use crate::ledger::Ledger;
 use crate::limits::{Clock, Reason};
-use crate::property::Property;
-use crate::symbolic::Symbolic;
+use crate::method::{Method, Recipe, Variant};
+use crate::steps::{Assumption, BoxSteps, Reach, StepForm, StepTrace};
+use steering::BySlope;
 
-/// How bounds are computed (paper, appendix on bound calculation).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Method {
-    /// Intervals only.
-    Box,
-    /// Linear bounds with the min-area slope only.
-    Linear,
-    /// Both, with several slopes; the tightest of everything wins.
-    Gains,
-    /// Like `Gains`, with solver steps in difference form: for the graph, and for the final rows beside the
-    /// direct form.
-    Tight,
-    /// Affine forms over the input, pushed forward ([`crate::symbolic`]).
-    Symbolic,
-}
+/// The trajectory graph of an ODE block.
+type Trajectories = Graph<Reach, StepTrace>;
 
-impl std::fmt::Display for Method {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Box => "box",
-            Self::Linear => "linear",
-            Self::Gains => "gains",
-            Self::Tight => "tight",
-            Self::Symbolic => "symbolic",
-        })
-    }
-}
+/// Lines of one activation, by the policy of their lower slopes.
+type PreparedLines = Vec<(LowerSlope, Lines)>;
 
-/// How a group of rows is relaxed: lower slopes of unstable ReLUs, chosen apart for ODE blocks and for
-/// everything else, and the form of solver steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Variant {
-    /// Slopes outside ODE blocks.
-    pub stack: LowerSlope,
-    /// Slopes and form inside ODE blocks.
-    pub ode: RowKind,
-}
-
-impl Variant {
-    /// Slopes outside and inside ODE blocks, and the form of the steps.
-    pub const fn new(stack: LowerSlope, slope: LowerSlope, form: RowForm) -> Self {
-        Self { stack, ode: RowKind { slope, form } }
-    }
-
-    /// One slope everywhere.
-    pub const fn uniform(slope: LowerSlope) -> Self {
-        Self::new(slope, slope, RowForm::Direct)
-    }
-
-    /// The three slopes, each everywhere.
-    pub const UNIFORM: [Self; 3] =
-        [Self::uniform(LowerSlope::MinArea), Self::uniform(LowerSlope::Zero), Self::uniform(LowerSlope::One)];
-
-    /// What the final rows use. First the uniform ones and slope 0 outside with min-area inside ODE blocks,
-    /// which is often the tightest; then, where the graph allows, the best of these in chain form.
-    pub const FINAL: [Self; 7] = [
-        Self::UNIFORM[0],
-        Self::UNIFORM[1],
-        Self::UNIFORM[2],
-        Self::new(LowerSlope::Zero, LowerSlope::MinArea, RowForm::Direct),
-        Self::new(LowerSlope::MinArea, LowerSlope::MinArea, RowForm::Chain),
-        Self::new(LowerSlope::Zero, LowerSlope::MinArea, RowForm::Chain),
-        Self::new(LowerSlope::Zero, LowerSlope::Zero, RowForm::Chain),
-    ];
-
-    /// The variants a method uses for the final rows.
-    pub fn of(method: Method) -> &'static [Self] {
-        match method {
-            Method::Box | Method::Symbolic => &[],
-            Method::Linear => &Self::FINAL[..1],
-            Method::Gains => &Self::FINAL[..4],
-            Method::Tight => &Self::FINAL,
-        }
-    }
-}
-
-/// A network with everything that does not depend on the region worked out once.
-pub struct Prepared {
-    /// The network.
-    pub network: Network,
-    matrices: Vec<Option<OdeMatrices>>,
-}
-
-impl Prepared {
-    /// Works it out.
-    pub fn new(network: Network) -> Self {
-        let matrices = network
-            .blocks
-            .iter()
-            .map(|block| match block {
-                Block::Ode(ode) => Some(OdeMatrices::new(ode)),
-                Block::Stack(_) => None,
-            })
-            .collect();
-        Self { network, matrices }
-    }
-
-    /// The affine layers of an ODE block as dense matrices.
-    pub(crate) fn ode_matrices(&self, block: usize) -> &[Option<gains_core::affine::Matrix>] {
-        self.matrices[block].as_ref().map_or(&[], |m| &m.0)
-    }
-}
-
-/// One layer or block with what is known about it.
-pub(crate) enum Element<'a> {
-    Affine { map: &'a AffineMap, magnitude: Vec<f64> },
-    Activation { activation: Activation, before: BoxVec, lines: Vec<(LowerSlope, Lines)> },
-    Ode { ode: &'a OdeBlock, matrices: &'a OdeMatrices, graph: Box<Graph<Reach, StepTrace>> },
-}
-
-/// The enclosures of all layers over one region.
+/// The enclosures of all values over one region.
 pub struct Analysis<'a> {
-    method: Method,
+    program: &'a Program,
+    recipe: Recipe,
     form: StepForm,
     arithmetic: Arithmetic,
     clock: Clock<'a>,
-    input: BoxVec,
-    elements: Vec<Element<'a>>,
+    /// All values so far.
+    values: Vec<BoxVec>,
+    /// For every node so far.
+    known: Vec<Known>,
+    lines: Vec<PreparedLines>,
+    /// The same for recurrent encoders.
+    pairs: Vec<Option<[Lines; 2]>>,
+    graphs: Vec<Option<Box<Trajectories>>>,
+    /// For values that are taken several times.
+    magnitudes: Vec<Vec<f64>>,
+    uses: Vec<usize>,
+    /// For every value, how much lies between it and the input for which plain intervals may lose precision.
+    mixing: Vec<usize>,
+    /// Whether the program has a recurrent encoder.
+    recurrent: bool,
     symbolic: Option<Symbolic>,
-    /// All outputs.
-    pub output: BoxVec,
+    /// Memory held by all of this.
+    held: usize,
 }
 
-/// Certified lower bounds of the rows of a property.
-#[derive(Clone, Debug)]
-pub struct Bounds {
-    /// The best bound of each row.
-    pub lower: Vec<f64>,
-    /// Bounds by slope variant, rows pulled all the way to the input.
-    pub variants: Vec<(Variant, Vec<f64>)>,
-    /// Bounds from the rows at the end of the last ODE block, over its final box.
-    pub at_end: Option<Vec<f64>>,
-}
-
-impl Bounds {
-    /// The smallest bound.
-    pub fn margin(&self) -> f64 {
-        self.lower
-            .iter()
-            .copied()
-            .fold(f64::INFINITY, |a, b| if b.is_nan() { f64::NEG_INFINITY } else { a.min(b) })
+/// Guards against regions that are not made of a program's inputs, or not of numbers.
+fn check_region(program: &Program, region: &[BoxVec]) -> Result<(), Reason> {
+    if !keeps_subnormal_numbers() {
+        return Err(Reason::FlushToZero);
     }
-}
-
-/// Rounds of gradient ascent for the row with the lowest bound.
-const POLISH: usize = 20;
-
-/// Rows of which parts stand for several variants at once, until their slopes differ.
-#[derive(Clone)]
-pub(crate) struct Grouped {
-    /// All of them, group by group.
-    pub rows: Rows,
-    /// For each group, the variants it stands for.
-    members: Vec<Vec<usize>>,
-}
-
-impl Grouped {
-    pub fn new(rows: Rows, variants: usize) -> Self {
-        Self { rows, members: vec![(0..variants).collect()] }
+    if region.len() != program.inputs().len() {
+        return Err(Reason::InputSize { found: region.len(), expected: program.inputs().len() });
     }
-
-    fn per_group(&self) -> usize {
-        self.rows.count / self.members.len()
-    }
-
-    /// Splits groups whose variants disagree about `key`; returns the key of each group.
-    fn split<K: PartialEq>(&mut self, key: impl Fn(usize) -> K) -> Vec<K> {
-        let per = self.per_group();
-        let mut chosen: Vec<usize> = Vec::new();
-        let mut members: Vec<Vec<usize>> = Vec::new();
-        let mut keys: Vec<K> = Vec::new();
-        for (group, variants) in self.members.iter().enumerate() {
-            let first = members.len();
-            for &variant in variants {
-                match keys[first..].iter().position(|k| *k == key(variant)) {
-                    Some(at) => members[first + at].push(variant),
-                    None => {
-                        keys.push(key(variant));
-                        members.push(vec![variant]);
-                        chosen.extend(group * per..(group + 1) * per);
-                    }
-                }
-            }
+    for (input, given) in program.inputs().iter().zip(region) {
+        if given.len() != input.shape.len() {
+            return Err(Reason::InputSize { found: given.len(), expected: input.shape.len() });
         }
-        let rows = Rows::from_block(self.rows.select(&chosen), self.rows.window);
-        *self = Self { rows, members };
-        keys
     }
-
-    /// One row as a variant has it.
-    pub(crate) fn row_of(&self, row: usize, variant: usize) -> RowBlock {
-        let group = self.members.iter().position(|m| m.contains(&variant)).unwrap_or(0);
-        self.rows.select(&[group * self.per_group() + row])
-    }
-
-    /// Lower bounds by variant.
-    pub fn by_variant(&self, domain: &BoxVec, variants: usize) -> Vec<Vec<f64>> {
-        let bounds = self.rows.lower_bounds(domain);
-        let per = self.per_group();
-        let mut all = vec![Vec::new(); variants];
-        for (group, members) in self.members.iter().enumerate() {
-            for &variant in members {
-                all[variant] = bounds[group * per..(group + 1) * per].to_vec();
-            }
-        }
-        all
-    }
-}
-
-fn lift(best: &mut [f64], candidate: &[f64]) {
-    for (best, new) in best.iter_mut().zip(candidate) {
-        *best = best.max(*new);
-    }
+    if region.iter().all(BoxVec::is_sane) { Ok(()) } else { Err(Reason::Overflow { time: 0.0 }) }
 }
 
 impl<'a> Analysis<'a> {
-    /// Encloses every layer over the inputs in `input`.
+    /// Encloses every value over the inputs in `region`, one box for each.
     pub fn new(
-        prepared: &'a Prepared,
-        input: BoxVec,
+        program: &'a Program,
+        region: Vec<BoxVec>,
         method: Method,
         form: StepForm,
         arithmetic: Arithmetic,
         clock: Clock<'a>,
     ) -> Result<Self, Reason> {
-        Self::from_block(prepared, 0, input, &[], method, form, arithmetic, clock)
+        Self::assuming(program, region, &[], method, form, arithmetic, clock)
     }
 
-    /// Encloses every layer from block `first` on, over the inputs of that block in `input` for which the
-    /// assumptions about the start of the first ODE block hold.
-    pub fn from_block(
-        prepared: &'a Prepared,
-        first: usize,
-        input: BoxVec,
+    /// The same over those inputs for which the assumptions about the start of the first ODE block hold.
+    pub fn assuming(
+        program: &'a Program,
+        region: Vec<BoxVec>,
         assumed: &[Assumption],
         method: Method,
         form: StepForm,
         arithmetic: Arithmetic,
         clock: Clock<'a>,
     ) -> Result<Self, Reason> {
-        if !keeps_subnormal_numbers() {
-            return Err(Reason::FlushToZero);
-        }
-        let before = first.checked_sub(1).and_then(|block| prepared.network.blocks.get(block));
-        let expected = before.map_or(prepared.network.input(), Block::output).len();
-        if input.len() != expected {
-            return Err(Reason::InputSize { found: input.len(), expected });
-        }
-        let form = if method == Method::Tight { StepForm::Difference } else { form };
-        let output = input.clone();
-        let mut analysis =
-            Self { method, form, arithmetic, clock, output, input, elements: Vec::new(), symbolic: None };
-        if !analysis.input.is_sane() {
-            return Err(Reason::Overflow { time: 0.0 });
-        }
+        check_region(program, &region)?;
+        let recipe = method.recipe();
+        let is_blend = |step: &Step| matches!(step, Step::Plain(Operator::Blend(_)));
+        let mut analysis = Self {
+            program,
+            recipe,
+            form: recipe.form.unwrap_or(form),
+            arithmetic,
+            clock,
+            known: Vec::new(),
+            lines: Vec::new(),
+            pairs: Vec::new(),
+            graphs: Vec::new(),
+            magnitudes: Vec::new(),
+            uses: program.uses(),
+            mixing: vec![0; region.len()],
+            recurrent: program.nodes().any(|(_, node)| is_blend(&node.operator)),
+            symbolic: None,
+            held: region.iter().map(|b| 16 * b.len()).sum(),
+            values: region,
+        };
         if method == Method::Symbolic {
-            let symbolic = Symbolic::new(prepared, &analysis.input, arithmetic, clock)?;
-            analysis.output.clone_from(&symbolic.output);
+            let symbolic = Symbolic::new(program, &analysis.values, arithmetic, clock)?;
+            analysis.values.resize(program.values(), BoxVec::default());
+            analysis.values[program.output()] = symbolic.output.clone();
             analysis.symbolic = Some(symbolic);
             return Ok(analysis);
         }
+        for value in 0..analysis.values.len() {
+            analysis.note_magnitude(value);
+        }
         let mut assumed = assumed;
-        // Layers since the input after which plain intervals may lose precision.
-        let mut mixing = 0;
-        for (block, matrices) in prepared.network.blocks.iter().zip(&prepared.matrices).skip(first) {
-            match (block, matrices) {
-                (Block::Ode(ode), Some(matrices)) => {
-                    analysis.refine(mixing, false)?;
-                    analysis.push_ode(ode, matrices, std::mem::take(&mut assumed))?;
-                    mixing += 2;
-                }
-                (Block::Stack(stack), _) => {
-                    for layer in &stack.layers {
-                        match layer {
-                            Layer::Affine(map) => {
-                                analysis.push_affine(map);
-                                mixing += usize::from(matches!(map, AffineMap::Conv(_) | AffineMap::Pool(_)));
-                            }
-                            Layer::Activation(activation) => {
-                                analysis.refine(mixing, *activation == Activation::Relu)?;
-                                analysis.push_activation(*activation);
-                                mixing += 1;
-                            }
-                        }
-                        if !analysis.output.is_sane() {
-                            return Err(Reason::Overflow { time: 0.0 });
-                        }
-                    }
-                }
-                (Block::Ode(_), None) => unreachable!("every ODE block is prepared"),
+        for (value, node) in program.nodes() {
+            clock.check(analysis.held)?;
+            match &node.operator {
+                Step::Plain(operator) => analysis.push_plain(value, operator, &node.from)?,
+                Step::Ode(ode) => analysis.push_ode(ode, node.from[0], std::mem::take(&mut assumed))?,
             }
+            analysis.note_magnitude(value);
+            analysis.tighten_state(value)?;
+        }
+        if recipe.stepwise {
+            analysis.symbolic = analysis.forms_of_the_rest();
         }
         Ok(analysis)
     }
 
-    fn push_affine(&mut self, map: &'a AffineMap) {
-        let (next, magnitude) = if self.method == Method::Box {
-            (map.apply_box(&self.output, 0.0, self.arithmetic), Vec::new())
-        } else {
-            map.apply_box_traced(&self.output, &self.output.magnitudes(), 0.0, self.arithmetic)
-        };
-        self.output = next;
-        self.elements.push(Element::Affine { map, magnitude });
+    fn note_magnitude(&mut self, value: usize) {
+        let several = self.uses[value] > 1 && !self.recipe.slopes.is_empty();
+        self.magnitudes.push(if several { self.values[value].magnitudes() } else { Vec::new() });
+        self.held += 8 * self.magnitudes[value].len();
     }
 
-    fn push_activation(&mut self, activation: Activation) {
-        let slopes: &[LowerSlope] = match self.method {
-            Method::Box => &[],
-            Method::Linear => &[LowerSlope::MinArea],
-            Method::Gains | Method::Tight | Method::Symbolic => {
-                &[LowerSlope::MinArea, LowerSlope::Zero, LowerSlope::One]
+    /// Whether rows will be pulled back.
+    fn has_rows(&self) -> bool {
+        !self.recipe.slopes.is_empty()
+    }
+
+    fn push_plain(&mut self, value: usize, operator: &Operator, from: &[usize]) -> Result<(), Reason> {
+        if let Operator::Curve(activation) = operator {
+            if !self.recurrent {
+                self.refine(from[0], *activation == Activation::Relu)?;
             }
+        }
+        let arguments: Vec<&BoxVec> = from.iter().map(|&v| &self.values[v]).collect();
+        let image = operator.image(&arguments, 0.0, self.arithmetic, self.has_rows());
+        let mut next = image.value;
+        let known = match self.has_rows() {
+            true => {
+                let on = Support::full(self.program.shape(value));
+                operator.known(&arguments, &image.magnitude, on, 0.0, self.arithmetic)
+            }
+            false => Known::Nothing,
         };
-        let lines: Vec<_> = slopes
-            .iter()
-            .map(|&slope| (slope, Lines::for_box(activation, &self.output, slope, self.arithmetic)))
-            .collect();
-        let image = match (self.method, lines.first()) {
-            (Method::Linear, Some((_, lines))) => lines.image(&self.output),
-            _ => activation.image_box(&self.output, self.arithmetic),
+        let pair = match &known {
+            Known::Curve(curve) if self.recurrent => Some(curve.pair(self.arithmetic)),
+            _ => None,
         };
-        let before = std::mem::replace(&mut self.output, image);
-        self.elements.push(Element::Activation { activation, before, lines });
-    }
-
-    fn push_ode(
-        &mut self,
-        ode: &'a OdeBlock,
-        matrices: &'a OdeMatrices,
-        assumed: &[Assumption],
-    ) -> Result<(), Reason> {
-        let grid = Grid::new(&ode.solver)?;
-        let mut carrier = BoxSteps {
-            dynamics: &ode.dynamics,
-            tableau: Tableau::of(ode.solver.method),
-            tolerance: grid.tolerance,
-            arithmetic: self.arithmetic,
-            form: self.form,
-            keep_traces: self.method != Method::Box,
-            clock: self.clock,
-            bytes: 0,
+        let mut lines = PreparedLines::new();
+        if let (Known::Curve(curve), false) = (&known, self.recurrent) {
+            lines = self.recipe.slopes.iter().map(|&slope| (slope, curve.lines(slope, self.arithmetic))).collect();
+            if let (false, Some((_, lines))) = (self.recipe.boxes, lines.first()) {
+                next = lines.image(&self.values[from[0]]);
+            }
+        }
+        if !next.is_sane() {
+            return Err(Reason::Overflow { time: 0.0 });
+        }
+        let mixes = match operator {
+            Operator::Affine(map) => usize::from(matches!(**map, AffineMap::Conv(_) | AffineMap::Pool(_))),
+            Operator::Concat(_) | Operator::Slice(_) => 0,
+            _ => 1,
         };
-        let limits = Limits { vertices: self.clock.budget().vertices, stop: &|| false };
-        let graph = build(&mut carrier, &grid, Reach::assuming(self.output.clone(), ode, assumed), &limits)?;
-        self.output = graph.end.states.clone();
-        self.elements.push(Element::Ode { ode, matrices, graph: Box::new(graph) });
+        self.mixing.push(self.mixed(from) + mixes);
+        let prepared = lines.iter().map(|(_, lines)| lines).chain(pair.iter().flatten());
+        self.held += 16 * next.len() + known.bytes() + prepared.map(|lines| 40 * lines.len()).sum::<usize>();
+        self.values.push(next);
+        self.known.push(known);
+        self.lines.push(lines);
+        self.pairs.push(pair);
+        self.graphs.push(None);
         Ok(())
     }
 
-    /// Tightens the box in front of a non-linear layer by pulling the identity back to the input, if it
-    /// follows an affine map and enough lies in between for that to help.
-    fn refine(&mut self, mixing: usize, before_relu: bool) -> Result<(), Reason> {
-        let map = match self.elements.last() {
-            Some(Element::Affine { map, .. }) if self.method != Method::Box && mixing >= 2 => *map,
-            _ => return Ok(()),
-        };
-        let variants: &[Variant] =
-            if self.method == Method::Linear { &Variant::UNIFORM[..1] } else { &Variant::UNIFORM };
-        let shape = map.output();
-        if self.method == Method::Linear {
-            self.output = BoxVec::new(vec![f64::NEG_INFINITY; shape.len()], vec![f64::INFINITY; shape.len()]);
+    fn mixed(&self, from: &[usize]) -> usize {
+        from.iter().map(|&v| self.mixing[v]).max().unwrap_or(0)
+    }
+
+    fn push_ode(&mut self, ode: &'a Ode, from: usize, assumed: &[Assumption]) -> Result<(), Reason> {
+        match self.recurrent {
+            true if self.recipe.polish => self.refine_by_pairs(from)?,
+            true => {}
+            false => self.refine(from, false)?,
         }
+        let spec = ode.solver();
+        let grid = Grid::new(&spec).map_err(gains_ode::Halt::<Reason>::from)?;
+        let mut carrier = BoxSteps {
+            dynamics: &ode.block.dynamics,
+            tableau: Tableau::of(spec.method),
+            tolerance: grid.tolerance,
+            arithmetic: self.arithmetic,
+            form: self.form,
+            keep_traces: self.has_rows(),
+            clock: self.clock,
+            bytes: self.held,
+        };
+        let limits = Limits { vertices: self.clock.budget().vertices, stop: &|| false };
+        let start = Reach::assuming(self.values[from].clone(), &ode.block, assumed);
+        let graph = build(&mut carrier, &grid, start, &limits)?;
+        self.held = carrier.bytes;
+        self.mixing.push(self.mixing[from] + 2);
+        self.values.push(graph.end.states.clone());
+        self.known.push(Known::Nothing);
+        self.lines.push(PreparedLines::new());
+        self.pairs.push(None);
+        self.graphs.push(Some(Box::new(graph)));
+        Ok(())
+    }
+
+    /// Tightens a value in front of a non-linear node by pulling the identity back to the inputs, if an operator that
+    /// is none made it and enough lies in between for that to help.
+    fn refine(&mut self, value: usize, before_relu: bool) -> Result<(), Reason> {
+        let made = self.program.node(value).map(|node| &node.operator);
+        let linear = matches!(made, Some(Step::Plain(operator)) if !matches!(operator, Operator::Curve(_)));
+        let variants = self.recipe.refining;
+        if !linear || variants.is_empty() || self.mixing[value] < 2 {
+            return Ok(());
+        }
+        let shape = self.program.shape(value);
+        let mut better = match self.recipe.boxes {
+            true => self.values[value].clone(),
+            false => BoxVec::new(vec![f64::NEG_INFINITY; shape.len()], vec![f64::INFINITY; shape.len()]),
+        };
         for position in 0..shape.positions() {
-            self.clock.check(0)?;
+            self.clock.check(self.held)?;
             let window = Window::pixel(shape, position / shape.width, position % shape.width);
             let first = position * shape.channels;
             // A ReLU that intervals already show to be dead needs no better bounds.
             let channels: Vec<usize> = (0..shape.channels)
-                .filter(|channel| !(before_relu && self.output.upper[first + channel] <= 0.0))
+                .filter(|channel| !(before_relu && better.upper[first + channel] <= 0.0))
                 .collect();
-            let rows = Grouped::new(Rows::pixel(window, &channels), variants.len());
-            let pulled = self.pull(rows, variants, |_, _| {})?;
-            for bounds in pulled.by_variant(&self.input, variants.len()) {
+            if channels.is_empty() {
+                continue;
+            }
+            let (pulled, groups) = self.pull(value, Rows::pixel(window, &channels), variants, |_, _| {})?;
+            let bounds = self.over_inputs(&pulled);
+            for bounds in groups.by_variant(&pulled, &bounds, variants.len()) {
                 let (low, high) = bounds.split_at(channels.len());
                 for ((channel, low), high) in channels.iter().zip(low).zip(high) {
                     let at = first + channel;
-                    self.output.lower[at] = self.output.lower[at].max(*low);
-                    self.output.upper[at] = self.output.upper[at].min(-high);
+                    better.lower[at] = better.lower[at].max(*low);
+                    better.upper[at] = better.upper[at].min(-high);
                 }
             }
         }
-        if self.output.is_sane() { Ok(()) } else { Err(Reason::Overflow { time: 0.0 }) }
+        self.values[value] = better;
+        if self.values[value].is_sane() { Ok(()) } else { Err(Reason::Overflow { time: 0.0 }) }
     }
 
-    /// Pulls rows at the current output back to the input. `visit` sees the rows at the end of every ODE
-    /// block, with the box they live on.
-    pub(crate) fn pull(
-        &self,
-        grouped: Grouped,
-        variants: &[Variant],
-        visit: impl FnMut(&Grouped, &BoxVec),
-    ) -> Result<Grouped, Reason> {
-        self.pull_steered(grouped, variants, visit, None, None)
+    /// Tightens a value of a recurrent encoder by the identity pulled back to the inputs.
+    fn refine_by_pairs(&mut self, value: usize) -> Result<(), Reason> {
+        let shape = self.program.shape(value);
+        let entries: Vec<usize> = (0..shape.len()).collect();
+        let mut flight = Flight::new(self.program.values(), value, Rows::units(shape, &entries));
+        self.pull_front(&mut flight, value, &[])?;
+        let bounds = self.over_inputs(&flight);
+        let (lower, upper) = bounds.split_at(shape.len());
+        self.values[value].meet(&BoxVec::new(lower.to_vec(), upper.iter().map(|u| -u).collect()));
+        if self.values[value].is_sane() { Ok(()) } else { Err(Reason::Overflow { time: 0.0 }) }
     }
 
-    /// Like [`Self::pull`]; also takes slopes for the first ODE block, and tells what the rows met in it.
-    pub(crate) fn pull_steered(
-        &self,
-        mut grouped: Grouped,
-        variants: &[Variant],
-        mut visit: impl FnMut(&Grouped, &BoxVec),
-        slopes: Option<&SlopeTable>,
-        mut ledger: Option<&mut Ledger>,
-    ) -> Result<Grouped, Reason> {
-        let first = self.elements.iter().position(|e| matches!(e, Element::Ode { .. }));
-        for (index, element) in self.elements.iter().enumerate().rev() {
-            match element {
-                Element::Affine { map, magnitude } => {
-                    grouped.rows = map.pull_back(&grouped.rows, 0.0, magnitude, self.arithmetic);
-                }
-                Element::Activation { lines, .. } => {
-                    let slopes = grouped.split(|v| variants[v].stack);
-                    let lines: Vec<&Lines> = slopes
-                        .iter()
-                        .filter_map(|slope| lines.iter().find(|(kind, _)| kind == slope).map(|(_, l)| l))
-                        .collect();
-                    grouped.rows.relax(&lines);
-                }
-                Element::Ode { ode, matrices, graph } => {
-                    visit(&grouped, &graph.end);
-                    let kinds = grouped.split(|v| variants[v].ode);
-                    let mut pull = GraphPull::new(ode, matrices, graph, self.arithmetic, self.clock);
-                    if let Some(slopes) = slopes.filter(|_| first == Some(index)) {
-                        pull = pull.with_slopes(slopes);
-                    }
-                    grouped.rows = match &mut ledger {
-                        Some(ledger) if first == Some(index) => {
-                            let (rows, entries) = pull.pull_with_ledger(&grouped.rows, &kinds)?;
-                            **ledger = entries;
-                            rows
-                        }
-                        _ => pull.pull(&grouped.rows, &kinds)?,
-                    };
-                    visit(&grouped, &graph.vertices[0].state);
-                }
+    /// Step by step, the states of a recurrent encoder: what sums and blends make.
+    fn tighten_state(&mut self, value: usize) -> Result<(), Reason> {
+        let made = self.program.node(value).map(|node| &node.operator);
+        let state = matches!(made, Some(Step::Plain(Operator::Sum(_) | Operator::Blend(_))));
+        if self.recipe.stepwise && self.recurrent && state {
+            self.refine_by_pairs(value)?;
+            if self.uses[value] > 1 {
+                self.magnitudes[value] = self.values[value].magnitudes();
             }
-        }
-        Ok(grouped)
-    }
-
-    /// Certified lower bounds of the rows of a property over the whole region.
-    pub fn bound(&self, property: &Property) -> Result<Bounds, Reason> {
-        if let Some(symbolic) = &self.symbolic {
-            return Ok(symbolic.bound(property));
-        }
-        let window = Window::full(gains_core::Shape::flat(property.outputs));
-        let rows = Rows::new(window, property.rows.concat());
-        let mut lower = rows.lower_bounds(&self.output);
-        if self.method == Method::Box {
-            return Ok(Bounds { lower, variants: Vec::new(), at_end: None });
-        }
-        let kinds = Variant::of(self.method);
-        let mut at_end: Option<Vec<f64>> = None;
-        let count = property.rows.len();
-        let mut on_the_way = vec![f64::NEG_INFINITY; count];
-        // Rows at the start of the first ODE block: the last that are seen.
-        let mut at_start: Option<Grouped> = None;
-        let pulled = self.pull(Grouped::new(rows, kinds.len()), kinds, |grouped, domain| {
-            if self.method == Method::Tight {
-                at_start = Some(grouped.clone());
-            }
-            let bounds = grouped.by_variant(domain, kinds.len());
-            at_end.get_or_insert_with(|| bounds[0].clone());
-            for bounds in &bounds {
-                lift(&mut on_the_way, bounds);
-            }
-        })?;
-        let variants: Vec<_> =
-            kinds.iter().copied().zip(pulled.by_variant(&self.input, kinds.len())).collect();
-        if self.method == Method::Linear {
-            lower.fill(f64::NEG_INFINITY);
-        } else {
-            lift(&mut lower, &on_the_way);
-        }
-        for (_, bounds) in &variants {
-            lift(&mut lower, bounds);
-        }
-        if let Some(at_start) = at_start {
-            self.polish(&at_start, &variants, &mut lower)?;
-        }
-        Ok(Bounds { lower, variants, at_end })
-    }
-
-    /// Improves the slopes in front of the first ODE block for the row with the lowest bound, until it is no
-    /// longer the lowest or nothing more comes of it.
-    fn polish(
-        &self,
-        at_start: &Grouped,
-        variants: &[(Variant, Vec<f64>)],
-        lower: &mut [f64],
-    ) -> Result<(), Reason> {
-        let Some(front) = Front::new(self, self.arithmetic) else { return Ok(()) };
-        let bounds: Vec<Arc<BoxVec>> = front.layers.iter().map(|layer| layer.before.clone()).collect();
-        let lowest = |lower: &[f64]| (0..lower.len()).min_by(|a, b| lower[*a].total_cmp(&lower[*b]));
-        let Some(row) = lowest(lower) else { return Ok(()) };
-        let best = (0..variants.len()).max_by(|a, b| variants[*a].1[row].total_cmp(&variants[*b].1[row]));
-        let Some(best) = best else { return Ok(()) };
-        let problem = Problem {
-            row: Arc::new(at_start.row_of(row, best)),
-            bounds: &bounds,
-            constraints: &[],
-            dual: front.first_dual(variants[best].0.stack),
-        };
-        for solved in front.optimise(&[problem], POLISH, false, &self.clock)? {
-            lower[row] = lower[row].max(solved.bound);
         }
         Ok(())
     }
 
+    /// Affine forms from the first ODE block's input on, which do not suffer from many trajectories.
+    fn forms_of_the_rest(&self) -> Option<Symbolic> {
+        let (value, _) = self.program.odes().next()?;
+        let start = self.program.node(value)?.from[0];
+        let rest = self.program.behind(start)?;
+        Symbolic::new(&rest, std::slice::from_ref(&self.values[start]), self.arithmetic, self.clock).ok()
+    }
+
+    fn way(&self) -> Way<'_> {
+        Way {
+            known: &self.known,
+            entries: &[],
+            inputs: None,
+            magnitudes: &self.magnitudes,
+            matrices: &[],
+            arithmetic: self.arithmetic,
+        }
+    }
+
+    /// Lower bounds of rows that have arrived at the inputs.
+    fn over_inputs(&self, flight: &Flight) -> Vec<f64> {
+        flight.lower_bounds(|value| &self.values[value])
+    }
+
+    /// Takes rows in front of all ODE blocks back to the inputs.
+    fn pull_front(&self, flight: &mut Flight, from: usize, points: &[Point]) -> Result<(), Reason> {
+        let way = self.way();
+        let inputs = self.program.inputs().len();
+        let mut steering = Pairs { prepared: &self.pairs, inputs, arithmetic: self.arithmetic, points };
+        for (value, node) in self.program.nodes().rev().filter(|(value, _)| *value <= from) {
+            self.clock.check(self.held + flight.bytes())?;
+            if let Step::Plain(operator) = &node.operator {
+                flight.pass(self.program, value, operator, &way, &mut steering);
+            }
+        }
+        Ok(())
+    }
+
+    /// Pulls rows on a value back to the inputs. `visit` sees the rows at the end of every ODE block, and at its
+    /// start.
+    fn pull(
+        &self,
+        from: usize,
+        rows: Rows,
+        variants: &[Variant],
+        visit: impl FnMut(&Flight, &Groups),
+    ) -> Result<(Flight, Groups), Reason> {
+        self.pull_steered(from, rows, variants, visit, Steered::default())
+    }
+
+    /// Like [`Self::pull`]; also takes slopes for the first ODE block, tells what the rows met in it, and may stop in
+    /// front of it.
+    pub(crate) fn pull_steered(
+        &self,
+        from: usize,
+        rows: Rows,
+        variants: &[Variant],
+        mut visit: impl FnMut(&Flight, &Groups),
+        mut steered: Steered<'_>,
+    ) -> Result<(Flight, Groups), Reason> {
+        let mut flight = Flight::new(self.program.values(), from, rows);
+        let mut groups = Groups::new(variants.len());
+        let way = self.way();
+        let inputs = self.program.inputs().len();
+        let first = self.program.odes().next().map(|(value, _)| value);
+        for (value, node) in self.program.nodes().rev().filter(|(value, _)| *value <= from) {
+            match &node.operator {
+                Step::Plain(operator) => {
+                    let arithmetic = self.arithmetic;
+                    let mut steering = BySlope { lines: &self.lines, inputs, arithmetic, slopes: Vec::new() };
+                    if matches!(operator, Operator::Curve(_)) && flight.on(value).is_some() {
+                        steering.slopes = groups.split(&mut flight, |v| variants[v].stack);
+                    }
+                    flight.pass(self.program, value, operator, &way, &mut steering);
+                    self.clock.check(self.held + flight.bytes())?;
+                }
+                Step::Ode(ode) => {
+                    let Some(graph) = &self.graphs[value - inputs] else { continue };
+                    if flight.on(value).is_none() {
+                        continue;
+                    }
+                    visit(&flight, &groups);
+                    let kinds = groups.split(&mut flight, |v| variants[v].ode);
+                    let Some(rows) = flight.take(value) else { continue };
+                    let is_first = first == Some(value);
+                    let mut pull = GraphPull::new(&ode.block, graph, self.arithmetic, self.clock)
+                        .beside(self.held + flight.bytes());
+                    if let Some(slopes) = steered.slopes.filter(|_| is_first) {
+                        pull = pull.with_slopes(slopes);
+                    }
+                    let pulled = match &mut steered.ledger {
+                        Some(ledger) if is_first => {
+                            let (rows, entries) = pull.pull_with_ledger(rows, &kinds)?;
+                            **ledger = entries;
+                            rows
+                        }
+                        _ => pull.pull(rows, &kinds)?,
+                    };
+                    let start = node.from[0];
+                    flight.add(start, pulled, &self.magnitudes[start]);
+                    visit(&flight, &groups);
+                    if is_first && steered.stop_there {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok((flight, groups))
+    }
+
     /// The first ODE block's graph, and the means to pull rows through it.
     pub(crate) fn first_ode(&self) -> Option<GraphPull<'_>> {
-        self.elements.iter().find_map(|element| match element {
-            Element::Ode { ode, matrices, graph } => {
-                Some(GraphPull::new(ode, matrices, graph, self.arithmetic, self.clock))
-            }
-            _ => None,
-        })
+        let (value, ode) = self.program.odes().next()?;
+        let graph = self.graphs.get(value - self.program.inputs().len())?.as_deref()?;
+        Some(GraphPull::new(&ode.block, graph, self.arithmetic, self.clock).beside(self.held))
     }
 
-    /// The layers and blocks, in order.
-    pub(crate) fn elements(&self) -> &[Element<'a>] {
-        &self.elements
+    /// The enclosures of all values.
+    pub fn values(&self) -> &[BoxVec] {
+        &self.values
     }
 
-    /// The region.
-    pub(crate) fn input(&self) -> &BoxVec {
-        &self.input
+    /// All outputs.
+    pub fn output(&self) -> &BoxVec {
+        &self.values[self.program.output()]
     }
 
-    /// The trajectory graphs of the network's ODE blocks.
-    pub fn graphs(&self) -> impl Iterator<Item = &Graph<Reach, StepTrace>> {
-        let boxes = self.elements.iter().filter_map(|element| match element {
-            Element::Ode { graph, .. } => Some(graph.as_ref()),
-            _ => None,
-        });
-        boxes.chain(self.symbolic.iter().flat_map(|s| &s.graphs))
+    /// What is known of every node.
+    pub(crate) fn known(&self) -> &[Known] {
+        &self.known
+    }
+
+    /// The largest absolute entries of values that are taken several times.
+    pub(crate) fn magnitudes(&self) -> &[Vec<f64>] {
+        &self.magnitudes
+    }
+
+    /// The region: one box for each input.
+    pub fn region(&self) -> &[BoxVec] {
+        &self.values[..self.program.inputs().len()]
+    }
+
+    /// The program.
+    pub fn program(&self) -> &'a Program {
+        self.program
+    }
+
+    /// Memory held, roughly.
+    pub(crate) fn bytes(&self) -> usize {
+        self.held
+    }
+
+    /// The trajectory graphs of the program's ODE blocks.
+    pub fn graphs(&self) -> impl Iterator<Item = &Trajectories> {
+        let boxes = self.graphs.iter().filter_map(Option::as_deref);
+        let only_forms = self.symbolic.iter().filter(|_| self.graphs.is_empty());
+        boxes.chain(only_forms.flat_map(|s| &s.graphs))
     }
 
     /// Vertices and edges of all graphs together.
@@ -565,7 +468,14 @@ impl<'a> Analysis<'a> {
     }
 }
 
-/// The region of an image classifier: all images within `eps` of `image`, pixels kept inside `pixels`.
-pub fn image_region(image: &[f64], eps: f64, pixels: Interval) -> BoxVec {
-    BoxVec::ball(image, eps, pixels)
+/// What a caller may ask of rows besides their variants.
+#[derive(Default)]
+pub(crate) struct Steered<'s> {
+    /// Slopes for the first ODE block.
+    pub slopes: Option<&'s SlopeTable>,
+    /// Where to tell what the rows met in it.
+    pub ledger: Option<&'s mut Ledger>,
+    /// Whether to stop in front of it.
+    pub stop_there: bool,
 }
+

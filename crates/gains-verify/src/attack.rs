@@ -1,18 +1,21 @@
-//! Projected gradient descent: looking for an input inside the region that the network gets wrong.
+//! Projected gradient descent: looking for inputs inside the region that violate the property.
 
-use gains_core::arithmetic::{down, up};
-use gains_core::{BoxVec, Interval, Network, Precision};
+use gains_core::Precision;
 use gains_ode::Inference;
 use serde::{Deserialize, Serialize};
+
+use crate::limits::Clock;
+use crate::problem::{Point, Problem};
+use crate::property::Property;
 
 /// What the attack climbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AttackLoss {
-    /// Cross-entropy of the true class.
+    /// Cross-entropy of the true class; the margin where there are no classes.
     #[default]
     CrossEntropy,
-    /// Largest other logit minus the true one.
+    /// By how much the property is violated.
     Margin,
 }
 
@@ -29,165 +32,164 @@ pub struct Attack {
     pub loss: AttackLoss,
     /// Seed of the random starts.
     pub seed: u64,
+    /// Whether to go on beyond the first violation, for the worst that can be found.
+    pub exhaustive: bool,
 }
 
 impl Default for Attack {
     /// The paper's evaluation attack: 200 steps of 0.0025 on the cross-entropy, one start.
     fn default() -> Self {
-        Self { steps: 200, step_size: 0.0025, restarts: 1, loss: AttackLoss::CrossEntropy, seed: 0 }
+        Self {
+            steps: 200,
+            step_size: 0.0025,
+            restarts: 1,
+            loss: AttackLoss::CrossEntropy,
+            seed: 0,
+            exhaustive: false,
+        }
+    }
+}
+
+impl Attack {
+    /// The same with steps that cross a region of the given radius, however few there are.
+    #[must_use]
+    pub fn crossing(self, radius: f64) -> Self {
+        let reach = if radius.is_finite() { radius } else { 0.0 };
+        Self { step_size: self.step_size.max(4.0 * reach / self.steps.max(1) as f64), ..self }
     }
 }
 
 /// What an attack found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttackOutcome {
-    /// An input that is misclassified when run alone, if one was found.
-    pub witness: Option<Vec<f64>>,
-    /// Smallest `logit_label − logit_other` seen.
+    /// Inputs that certainly violate the property when run alone, if some were found.
+    pub witness: Option<Point>,
+    /// Smallest margin seen.
     pub margin: f64,
+    /// The inputs of the region that had it.
+    pub worst: Option<Point>,
 }
 
-/// All images within `eps`, rounded inwards, so that a witness is certainly inside the region.
-fn inner_ball(image: &[f64], eps: f64, pixels: Interval) -> BoxVec {
-    let shrink = |x: f64, bound: f64| if bound.is_nan() { x } else { bound };
-    BoxVec::new(
-        image.iter().map(|&x| shrink(x, up(x - eps).max(pixels.lower).min(x))).collect(),
-        image.iter().map(|&x| shrink(x, down(x + eps).min(pixels.upper).max(x))).collect(),
-    )
-}
+impl AttackOutcome {
+    const NOTHING: Self = Self { witness: None, margin: f64::INFINITY, worst: None };
 
-/// Rounds a point to the program's format without leaving the ball.
-fn settle(point: &mut [f64], ball: &BoxVec, precision: Precision) {
-    for (i, x) in point.iter_mut().enumerate() {
-        *x = x.clamp(ball.lower[i], ball.upper[i]);
-        if precision == Precision::Float32 {
-            let mut rounded = *x as f32;
-            if f64::from(rounded) > ball.upper[i] {
-                rounded = rounded.next_down();
-            }
-            if f64::from(rounded) < ball.lower[i] {
-                rounded = rounded.next_up();
-            }
-            *x = f64::from(rounded);
+    fn take(&mut self, other: Self) {
+        if other.margin < self.margin {
+            self.margin = other.margin;
+            self.worst = other.worst.or(self.worst.take());
         }
+        self.witness = self.witness.take().or(other.witness);
     }
 }
 
-/// By how much the label's logit is ahead of the next, and which that is.
-pub(crate) fn margin(logits: &[f64], label: usize) -> (f64, usize) {
-    let mut best = (f64::INFINITY, label);
-    for (j, value) in logits.iter().enumerate().filter(|(j, _)| *j != label) {
-        let m = logits[label] - value;
-        if m < best.0 {
-            best = (m, j);
-        }
-    }
-    best
-}
-
-/// Derivative of the loss with respect to the logits.
-fn cotangent(logits: &[f64], label: usize, loss: AttackLoss) -> Vec<f64> {
-    match loss {
-        AttackLoss::CrossEntropy => {
-            let top = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let mut p: Vec<f64> = logits.iter().map(|l| (l - top).exp()).collect();
+/// Derivative of the loss with respect to the outputs.
+fn cotangent(property: &Property, outputs: &[f64], loss: AttackLoss) -> Vec<f64> {
+    match (property, loss) {
+        (Property::Label { label, .. }, AttackLoss::CrossEntropy) => {
+            let top = outputs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let mut p: Vec<f64> = outputs.iter().map(|l| (l - top).exp()).collect();
             let sum: f64 = p.iter().sum();
             p.iter_mut().for_each(|p| *p /= sum);
-            p[label] -= 1.0;
+            p[*label] -= 1.0;
             p
         }
-        AttackLoss::Margin => {
-            let mut g = vec![0.0; logits.len()];
-            g[margin(logits, label).1] = 1.0;
-            g[label] -= 1.0;
-            g
-        }
+        _ => property.downhill(outputs),
     }
 }
 
-/// The images within `eps` of one, and how they are judged: only what is certainly inside counts, and it is
-/// run alone by the concrete solver.
-pub struct Ball<'a> {
-    network: &'a Network,
-    label: usize,
-    images: BoxVec,
-    eps: f64,
+/// How the inputs of a problem are judged: only what is certainly inside the region counts, and it is run alone by the
+/// concrete solver.
+pub struct Hunt<'a> {
+    problem: &'a Problem<'a>,
     precision: Precision,
+    clock: Clock<'a>,
 }
 
 /// Gradient steps from an input that a bound points at.
 const STEPS_NEAR: usize = 6;
 
-impl<'a> Ball<'a> {
-    /// The images within `eps` of `image`, pixels kept inside `pixels`.
-    pub fn new(
-        network: &'a Network,
-        image: &[f64],
-        label: usize,
-        eps: f64,
-        pixels: Interval,
-        precision: Precision,
-    ) -> Self {
-        Self { network, label, images: inner_ball(image, eps, pixels), eps, precision }
-    }
-
-    /// A misclassified image next to an input that a bound points at, if a few steps downhill lead to one.
-    pub fn near(&self, input: &[f64]) -> Option<Vec<f64>> {
-        let step_size = self.eps / STEPS_NEAR as f64;
-        self.descend(input.to_vec(), STEPS_NEAR, step_size, AttackLoss::Margin, &|| false).witness
-    }
-
-    /// Signed gradient steps from a point. Every iterate is run by the concrete solver; the first one that
-    /// comes out wrong is the witness. A solver failure is no witness.
-    fn descend(
-        &self,
-        mut point: Vec<f64>,
-        steps: usize,
-        step_size: f64,
-        loss: AttackLoss,
-        stop: &dyn Fn() -> bool,
-    ) -> AttackOutcome {
-        let mut best = f64::INFINITY;
-        settle(&mut point, &self.images, self.precision);
-        for step in 0..=steps {
-            if stop() {
-                break;
-            }
-            let Ok(run) = Inference::run(self.network, &point, self.precision) else { break };
-            best = best.min(margin(&run.output, self.label).0);
-            // Where the ball is narrower than the program's format, no point of it may be left.
-            if run.prediction() != self.label && self.images.contains(&point) {
-                return AttackOutcome { witness: Some(point), margin: best };
-            }
-            if step == steps {
-                break;
-            }
-            let gradient = run.pull_back(&cotangent(&run.output, self.label, loss));
-            for (x, g) in point.iter_mut().zip(&gradient) {
-                if *g != 0.0 {
-                    *x += step_size * g.signum();
-                }
-            }
-            settle(&mut point, &self.images, self.precision);
-        }
-        AttackOutcome { witness: None, margin: best }
-    }
+/// One descent.
+#[derive(Clone, Copy)]
+struct Descent {
+    steps: usize,
+    step_size: f64,
+    loss: AttackLoss,
+    exhaustive: bool,
 }
 
-impl Attack {
-    /// Looks for a misclassified image in a ball. `stop` is asked before every step.
-    pub fn run(&self, ball: &Ball<'_>, stop: &dyn Fn() -> bool) -> AttackOutcome {
-        let mut best = f64::INFINITY;
-        let mut random = fastrand::Rng::with_seed(self.seed ^ 0x9E37_79B9_7F4A_7C15);
-        for _ in 0..self.restarts.max(1) {
-            let BoxVec { lower, upper } = &ball.images;
-            let point = lower.iter().zip(upper).map(|(l, u)| l + random.f64() * (u - l)).collect();
-            let found = ball.descend(point, self.steps, self.step_size, self.loss, stop);
-            best = best.min(found.margin);
-            if found.witness.is_some() || stop() {
-                return AttackOutcome { margin: best, ..found };
+impl<'a> Hunt<'a> {
+    /// In the region of a problem.
+    pub fn new(problem: &'a Problem<'a>, precision: Precision, clock: Clock<'a>) -> Self {
+        Self { problem, precision, clock }
+    }
+
+    /// A violation next to inputs that a bound points at, if a few steps downhill lead to one.
+    pub fn near(&self, point: &Point) -> Option<Point> {
+        let step_size = self.problem.region.radius / STEPS_NEAR as f64;
+        let descent = Descent { steps: STEPS_NEAR, step_size, loss: AttackLoss::Margin, exhaustive: false };
+        self.descend(point.clone(), descent).witness
+    }
+
+    /// Looks for a violation.
+    pub fn run(&self, attack: &Attack) -> AttackOutcome {
+        let mut found = AttackOutcome::NOTHING;
+        let mut random = fastrand::Rng::with_seed(attack.seed ^ 0x9E37_79B9_7F4A_7C15);
+        let Attack { steps, step_size, loss, exhaustive, .. } = *attack;
+        for _ in 0..attack.restarts.max(1) {
+            let start = self.problem.region.inner.iter().map(|b| {
+                b.lower.iter().zip(&b.upper).map(|(l, u)| l + random.f64() * (u - l)).collect()
+            });
+            let start = start.collect();
+            found.take(self.descend(start, Descent { steps, step_size, loss, exhaustive }));
+            if (found.witness.is_some() && !exhaustive) || self.clock.check(0).is_err() {
+                break;
             }
         }
-        AttackOutcome { witness: None, margin: best }
+        found
+    }
+
+    /// Signed gradient steps from a point. Every iterate is run by the concrete solver; one that violates the property is
+    /// a witness. A solver failure is none.
+    fn descend(&self, mut point: Point, descent: Descent) -> AttackOutcome {
+        let Problem { program, region, property, .. } = self.problem;
+        let watch = self.clock.watch();
+        let mut found = AttackOutcome::NOTHING;
+        region.settle(&mut point, self.precision);
+        for step in 0..=descent.steps {
+            if self.clock.check(0).is_err() {
+                break;
+            }
+            let inputs: Vec<&[f64]> = point.iter().map(Vec::as_slice).collect();
+            let Ok(run) = Inference::run_within(program, &inputs, self.precision, &watch) else { break };
+            let margin = property.margin_at(&run.output);
+            // Where the region is narrower than the program's format, no point of it may be left.
+            let inside = region.contains(&point);
+            if margin < found.margin {
+                found.margin = margin;
+                if inside {
+                    found.worst = Some(point.clone());
+                }
+            }
+            if inside && property.is_violated(&run.output) {
+                if found.witness.is_none() || found.worst.as_ref() == Some(&point) {
+                    found.witness = Some(point.clone());
+                }
+                if !descent.exhaustive {
+                    break;
+                }
+            }
+            if step == descent.steps {
+                break;
+            }
+            let cotangent = cotangent(property, &run.output, descent.loss);
+            let Ok(gradients) = run.gradients_within(&cotangent, &watch) else { break };
+            for (x, g) in point.iter_mut().zip(&gradients).flat_map(|(x, g)| x.iter_mut().zip(g)) {
+                if *g != 0.0 {
+                    *x += descent.step_size * g.signum();
+                }
+            }
+            region.settle(&mut point, self.precision);
+        }
+        found
     }
 }

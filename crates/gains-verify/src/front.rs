@@ -18,40 +18,39 @@
 use std::sync::Arc;
 
 use gains_core::arithmetic::TINY;
+use gains_core::operator::curve::CurveKnown;
+use gains_core::operator::{Elementwise, Steering};
+use gains_core::program::{Flight, Way};
 use gains_core::relaxation::{Lines, free_slopes};
 use gains_core::{
-    Activation, AffineMap, Arithmetic, BoxVec, LowerSlope, Relaxation, RowBlock, Rows, Shape, Window, kernels,
+    Activation, Arithmetic, BoxVec, Circuit, Known, LowerSlope, Operator, Precision, Relaxation, RowBlock, Rows, Shape,
+    Support, kernels,
 };
 
-use crate::analysis::{Analysis, Element};
-use crate::box_step::Side;
+use crate::analysis::{Analysis, corner};
 use crate::limits::{Clock, Reason};
+use crate::steps::Side;
 
-/// An affine map with what rounding on it is proportional to.
-struct Mapped<'a> {
-    map: &'a AffineMap,
-    magnitude: Vec<f64>,
-}
-
-/// Some affine maps and the activation behind them.
-pub(crate) struct FrontLayer<'a> {
-    maps: Vec<Mapped<'a>>,
-    /// The activation.
+/// An elementwise function in front of the first ODE block.
+pub(crate) struct Layer {
+    node: Elementwise,
+    /// The function.
     pub activation: Activation,
-    /// Its inputs over the whole region.
+    /// Its arguments over the whole region.
     pub before: Arc<BoxVec>,
 }
 
 /// Everything in front of the first ODE block.
-pub(crate) struct Front<'a> {
-    /// The layers with an activation.
-    pub layers: Vec<FrontLayer<'a>>,
-    /// Affine maps behind the last activation.
-    rest: Vec<Mapped<'a>>,
-    /// The region.
-    pub input: BoxVec,
-    /// Shape of the output.
-    pub output: Shape,
+pub(crate) struct Front {
+    circuit: Circuit,
+    known: Vec<Known>,
+    magnitudes: Vec<Vec<f64>>,
+    /// All values over the whole region.
+    values: Vec<BoxVec>,
+    /// The elementwise functions, in order.
+    pub layers: Vec<Layer>,
+    /// The value the ODE block takes.
+    pub output: usize,
     /// Largest absolute outputs.
     magnitude: Vec<f64>,
     arithmetic: Arithmetic,
@@ -107,7 +106,7 @@ impl Dual {
 
 /// One row to be bounded over one part of the region.
 #[derive(Clone)]
-pub(crate) struct Problem<'n> {
+pub(crate) struct Subject<'n> {
     /// One row on the output of the front.
     pub row: Arc<RowBlock>,
     /// Pre-activations of every layer in this part.
@@ -118,22 +117,22 @@ pub(crate) struct Problem<'n> {
     pub dual: Dual,
 }
 
-/// The best bound that was found for a [`Problem`].
+/// The best bound that was found for a [`Subject`].
 #[derive(Clone)]
 pub(crate) struct Solved {
     /// The row is nowhere below it in its part of the region.
     pub bound: f64,
     /// The choice that gave it.
     pub dual: Dual,
-    /// The input at which the pulled-back row is smallest.
-    pub minimiser: Vec<f64>,
+    /// The inputs at which the pulled-back row is smallest.
+    pub minimiser: Vec<Vec<f64>>,
     /// The front's output there, along the lines the row took.
     pub output: Vec<f64>,
     /// For every layer and neuron, what its relaxation costs at that input.
     pub losses: Vec<Vec<f64>>,
     /// For every layer, the row's coefficients behind its neurons.
     pub behind: Vec<Vec<f32>>,
-    /// The row on the input.
+    /// The row on all inputs, one after the other.
     pub row: RowBlock,
 }
 
@@ -207,7 +206,7 @@ impl Ascent {
     }
 
     /// Moves the multipliers of the constraints on the output uphill; `value` is the output at the minimiser.
-    fn move_outputs(&mut self, problem: &Problem<'_>, value: &[f64], turn: i32, rate: f64) {
+    fn move_outputs(&mut self, problem: &Subject<'_>, value: &[f64], turn: i32, rate: f64) {
         let largest = |row: &[f64]| row.iter().map(|a| a.abs()).fold(0.0, f64::max);
         for (k, constraint) in problem.constraints.iter().enumerate() {
             let Constraint::Output(face) = constraint else { continue };
@@ -220,10 +219,57 @@ impl Ascent {
     }
 }
 
-/// Rows on their way to the input: the coefficients behind every activation, and the end.
+/// Rows at the input: the coefficients they had behind every activation, and the end.
 struct Pulled {
     behind: Vec<Rows>,
-    input: Rows,
+    inputs: Flight,
+}
+
+/// Rows of several subjects, each through its own lines and with its own multiples of constraints.
+struct Ascending<'s> {
+    front: &'s Front,
+    subjects: &'s [Subject<'s>],
+    ascents: &'s [Ascent],
+    active: &'s [usize],
+    /// The coefficients behind every activation.
+    behind: Vec<Rows>,
+}
+
+impl Steering for Ascending<'_> {
+    fn curve(&mut self, node: Elementwise, _: &CurveKnown, rows: &mut Rows) {
+        let index = self.front.layer_of(node.value);
+        *rows = std::mem::replace(rows, Rows::zeros(0, rows.on().clone())).widened();
+        self.behind[index] = rows.clone();
+        let lines: Vec<&Lines> = self.active.iter().map(|&i| &self.ascents[i].lines[index]).collect();
+        rows.relax(&lines);
+        for (row, &i) in self.active.iter().enumerate() {
+            let multipliers = &self.ascents[i].dual.multipliers;
+            for (constraint, &beta) in self.subjects[i].constraints.iter().zip(multipliers) {
+                match constraint {
+                    Constraint::Neuron(split) if split.layer == index && beta > 0.0 => {
+                        let magnitude = lines[row].magnitude[split.neuron];
+                        constrain(rows, row, split, beta, magnitude);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// Rows with one lower slope for all unstable neurons.
+struct Uniform<'s> {
+    front: &'s Front,
+    bounds: &'s [Arc<BoxVec>],
+    slope: LowerSlope,
+}
+
+impl Steering for Uniform<'_> {
+    fn curve(&mut self, node: Elementwise, _: &CurveKnown, rows: &mut Rows) {
+        let index = self.front.layer_of(node.value);
+        let layer = &self.front.layers[index];
+        rows.relax(&[&Lines::for_box(layer.activation, &self.bounds[index], self.slope, self.front.arithmetic)]);
+    }
 }
 
 /// Step size of the first round for slopes, and the part of it that is left in the last.
@@ -232,44 +278,85 @@ const RATE: (f64, f64) = (0.1, 0.1);
 /// Step size of a multiplier relative to that, for coefficients of one.
 const MULTIPLIER_RATE: f64 = 0.2;
 
-impl<'a> Front<'a> {
-    /// The front of an analysed network; `None` if there is no activation in it.
-    pub fn new(analysis: &Analysis<'a>, arithmetic: Arithmetic) -> Option<Self> {
-        let mut layers = Vec::new();
-        let mut maps: Vec<Mapped<'a>> = Vec::new();
-        let mut output = None;
-        for element in analysis.elements() {
-            match element {
-                Element::Affine { map, magnitude } => {
-                    output = Some(map.output());
-                    maps.push(Mapped { map, magnitude: magnitude.clone() });
-                }
-                Element::Activation { activation, before, .. } => layers.push(FrontLayer {
-                    maps: std::mem::take(&mut maps),
-                    activation: *activation,
-                    before: Arc::new(before.clone()),
-                }),
-                Element::Ode { .. } => break,
-            }
-        }
-        let input = analysis.input().clone();
-        let output = output.filter(|_| !layers.is_empty())?;
+impl Front {
+    /// The front of an analysed program; `None` if there is no activation in it, or if anything behind it takes
+    /// something in front of its end.
+    pub fn new(analysis: &Analysis<'_>, arithmetic: Arithmetic) -> Option<Self> {
+        let program = analysis.program();
+        let (ode, _) = program.odes().next()?;
+        let output = program.node(ode)?.from[0];
+        let circuit = program.front(output)?;
+        program.behind(output)?;
+        let layer = |(value, node): (usize, &gains_core::dag::Node<Operator>)| match &node.operator {
+            Operator::Curve(activation) => Some(Layer {
+                node: Elementwise { value, argument: node.from[0] },
+                activation: *activation,
+                before: Arc::new(analysis.values()[node.from[0]].clone()),
+            }),
+            _ => None,
+        };
+        let layers: Vec<Layer> = circuit.nodes().filter_map(layer).collect();
+        let values: Vec<BoxVec> = analysis.values()[..circuit.values()].to_vec();
+        let known = analysis.known()[..circuit.nodes().len()].to_vec();
+        let magnitudes = analysis.magnitudes()[..circuit.values()].to_vec();
         let last = layers.last()?.before.clone();
-        let mut front = Self { layers, rest: maps, input, output, magnitude: Vec::new(), arithmetic };
+        let mut front =
+            Self { circuit, known, magnitudes, values, layers, output, magnitude: Vec::new(), arithmetic };
         front.magnitude = front.output_box(&last).magnitudes();
         Some(front)
     }
 
-    /// The box behind the front for given pre-activations of the last layer.
+    /// The arguments of all layers over the whole region.
+    pub fn whole_region(&self) -> Vec<Arc<BoxVec>> {
+        self.layers.iter().map(|layer| layer.before.clone()).collect()
+    }
+
+    /// The region: one box for each input.
+    pub fn region(&self) -> &[BoxVec] {
+        &self.values[..self.circuit.inputs().len()]
+    }
+
+    /// Shape of the output.
+    pub fn output_shape(&self) -> Shape {
+        self.circuit.shape(self.output)
+    }
+
+    /// Which layer makes a value.
+    fn layer_of(&self, value: usize) -> usize {
+        self.layers.partition_point(|layer| layer.node.value < value)
+    }
+
+    fn way(&self) -> Way<'_> {
+        Way {
+            known: &self.known,
+            entries: &[],
+            inputs: None,
+            magnitudes: &self.magnitudes,
+            matrices: &[],
+            arithmetic: self.arithmetic,
+        }
+    }
+
+    /// The box behind the front for given arguments of the last layer.
     pub fn output_box(&self, last: &BoxVec) -> BoxVec {
-        let activation = self.layers.last().map_or(Activation::Relu, |layer| layer.activation);
-        let image = activation.image_box(last, self.arithmetic);
-        self.rest.iter().fold(image, |b, m| m.map.apply_box(&b, 0.0, self.arithmetic))
+        let Some(layer) = self.layers.last() else { return self.values[self.output].clone() };
+        let first = layer.node.value;
+        let mut later: Vec<BoxVec> = vec![layer.activation.image_box(last, self.arithmetic)];
+        for (_, node) in self.circuit.nodes().filter(|(value, _)| *value > first) {
+            let argument = |v: &usize| if *v >= first { &later[*v - first] } else { &self.values[*v] };
+            let arguments: Vec<&BoxVec> = node.from.iter().map(argument).collect();
+            let image = node.operator.image(&arguments, 0.0, self.arithmetic, false).value;
+            later.push(image);
+        }
+        match self.output.checked_sub(first) {
+            Some(at) => later.swap_remove(at),
+            None => self.values[self.output].clone(),
+        }
     }
 
     /// Slopes to start from; zero everywhere is usually the best single choice.
     pub fn first_dual(&self, policy: LowerSlope) -> Dual {
-        let slope = |layer: &FrontLayer<'_>, i: usize| {
+        let slope = |layer: &Layer, i: usize| {
             Relaxation::new(layer.activation, layer.before.get(i), policy, self.arithmetic).lower.slope as f32
         };
         let slopes = self.layers.iter().map(|l| (0..l.before.len()).map(|i| slope(l, i)).collect());
@@ -280,7 +367,7 @@ impl<'a> Front<'a> {
     /// whose bound has become positive is left alone.
     pub fn optimise(
         &self,
-        problems: &[Problem<'_>],
+        problems: &[Subject<'_>],
         rounds: usize,
         positive_is_enough: bool,
         clock: &Clock<'_>,
@@ -293,7 +380,7 @@ impl<'a> Front<'a> {
             }
             clock.check(0)?;
             let pulled = self.pull(problems, &ascents, &active);
-            let bounds = pulled.input.lower_bounds(&self.input);
+            let bounds = pulled.inputs.lower_bounds(|input| &self.values[input]);
             for (at, &index) in active.iter().enumerate() {
                 let rate = RATE.0 * RATE.1.powf(round as f64 / rounds.max(1) as f64);
                 let last = round == rounds;
@@ -305,7 +392,7 @@ impl<'a> Front<'a> {
         Ok(ascents.into_iter().filter_map(|ascent| ascent.best).collect())
     }
 
-    fn ascent(&self, problem: &Problem<'_>) -> Ascent {
+    fn ascent(&self, problem: &Subject<'_>) -> Ascent {
         let dual = problem.dual.clone();
         let layers = self.layers.iter().zip(problem.bounds).zip(&dual.slopes);
         let lines = layers
@@ -332,41 +419,20 @@ impl<'a> Front<'a> {
     }
 
     /// Pulls the rows of the active problems back to the input.
-    fn pull(&self, problems: &[Problem<'_>], ascents: &[Ascent], active: &[usize]) -> Pulled {
+    fn pull(&self, problems: &[Subject<'_>], ascents: &[Ascent], active: &[usize]) -> Pulled {
         let own = |&i: &usize| self.with_outputs(&problems[i], &ascents[i].dual.multipliers);
         let block: Vec<RowBlock> = active.iter().map(own).collect();
-        let mut rows = Rows::from_block(RowBlock::stack(&block), Window::full(self.output));
-        for mapped in self.rest.iter().rev() {
-            rows = mapped.map.pull_back(&rows, 0.0, &mapped.magnitude, self.arithmetic);
-        }
-        let mut behind = Vec::with_capacity(self.layers.len());
-        for (index, layer) in self.layers.iter().enumerate().rev() {
-            rows = rows.widened();
-            behind.push(rows.clone());
-            let lines: Vec<&Lines> = active.iter().map(|&i| &ascents[i].lines[index]).collect();
-            rows.relax(&lines);
-            for (row, &i) in active.iter().enumerate() {
-                let multipliers = &ascents[i].dual.multipliers;
-                for (constraint, &beta) in problems[i].constraints.iter().zip(multipliers) {
-                    match constraint {
-                        Constraint::Neuron(split) if split.layer == index && beta > 0.0 => {
-                            let magnitude = lines[row].magnitude[split.neuron];
-                            constrain(&mut rows, row, split, beta, magnitude);
-                        }
-                        _ => {}
-                    }
-                }
-            }
-            for mapped in layer.maps.iter().rev() {
-                rows = mapped.map.pull_back(&rows, 0.0, &mapped.magnitude, self.arithmetic);
-            }
-        }
-        behind.reverse();
-        Pulled { behind, input: rows.widened() }
+        let rows = Rows::from_block(RowBlock::stack(&block), Support::full(self.output_shape()));
+        let none = |layer: &Layer| Rows::zeros(active.len(), Support::full(self.circuit.shape(layer.node.argument)));
+        let behind = self.layers.iter().map(none).collect();
+        let mut steering = Ascending { front: self, subjects: problems, ascents, active, behind };
+        let mut inputs = Flight::new(self.circuit.values(), self.output, rows);
+        self.circuit.pull(&mut inputs, &self.way(), &mut steering);
+        Pulled { behind: steering.behind, inputs }
     }
 
     /// The row of a problem plus its multiples of the constraints on the output.
-    fn with_outputs(&self, problem: &Problem<'_>, multipliers: &[f64]) -> RowBlock {
+    fn with_outputs(&self, problem: &Subject<'_>, multipliers: &[f64]) -> RowBlock {
         let mut sum = RowBlock::clone(&problem.row);
         for (constraint, &beta) in problem.constraints.iter().zip(multipliers) {
             let Constraint::Output(face) = constraint else { continue };
@@ -385,7 +451,7 @@ impl<'a> Front<'a> {
     /// Takes note of a bound, and moves slopes and multipliers uphill unless this was the last round.
     fn climb(
         &self,
-        problem: &Problem<'_>,
+        problem: &Subject<'_>,
         ascent: &mut Ascent,
         pulled: &Pulled,
         row: usize,
@@ -398,86 +464,104 @@ impl<'a> Front<'a> {
         if last && !better {
             return;
         }
-        let corner = pulled
-            .input
-            .row(row)
-            .iter()
-            .enumerate()
-            .map(|(i, a)| if *a > 0.0 { self.input.lower[i] } else { self.input.upper[i] });
-        let minimiser: Vec<f64> = corner.collect();
+        let region = self.region();
+        let minimiser: Vec<Vec<f64>> =
+            (0..region.len()).map(|v| corner(pulled.inputs.on(v), row, &region[v])).collect();
         let mut best = better.then(|| ascent.dual.clone());
         let mut losses = Vec::with_capacity(self.layers.len());
         let mut behind = Vec::with_capacity(self.layers.len());
-        let mut value = minimiser.clone();
-        for (index, layer) in self.layers.iter().enumerate() {
-            let before = layer.maps.iter().fold(value, |v, mapped| mapped.map.apply(&v, 0.0));
-            let coefficients = pulled.behind[index].row(row);
-            let (lines, bounds) = (&ascent.lines[index], &problem.bounds[index]);
-            let mut loss = vec![0.0; before.len()];
-            value = before.clone();
-            for (i, v) in value.iter_mut().enumerate() {
-                let (slope, intercept) = if coefficients[i] > 0.0 {
-                    (lines.lower_slope[i], lines.lower_intercept[i])
-                } else {
-                    (lines.upper_slope[i], lines.upper_intercept[i])
-                };
-                if lines.lower_slope[i] != lines.upper_slope[i] || lines.upper_intercept[i] != 0.0 {
-                    let inside = v.max(bounds.lower[i]).min(bounds.upper[i]);
-                    let gap = layer.activation.value(inside) - (slope * inside + intercept);
-                    loss[i] = (coefficients[i] * gap).max(0.0);
-                }
-                *v = slope * *v + intercept;
+        let mut values = minimiser.clone();
+        for (_, node) in self.circuit.nodes() {
+            if !matches!(node.operator, Operator::Curve(_)) {
+                let arguments: Vec<&[f64]> = node.from.iter().map(|&v| &values[v][..]).collect();
+                let value = node.operator.evaluate(&arguments, 0.0, Precision::Float64);
+                values.push(value);
+                continue;
             }
+            let index = losses.len();
+            let before = values[node.from[0]].clone();
+            let coefficients = pulled.behind[index].row(row);
+            let (value, loss) = self.along_lines(index, &before, coefficients, ascent, &problem.bounds[index]);
+            values.push(value);
             behind.push(coefficients.iter().map(|a| *a as f32).collect());
             losses.push(loss);
             if !last {
                 ascent.move_layer(index, problem.constraints, coefficients, &before, round as i32 + 1, rate);
             }
         }
-        let output = self.rest.iter().fold(value, |v, mapped| mapped.map.apply(&v, 0.0));
+        let output = values.swap_remove(self.output);
         if !last {
             ascent.move_outputs(problem, &output, round as i32 + 1, rate);
         }
         if let Some(dual) = best.take() {
-            let row = pulled.input.select(&[row]);
+            let row = self.joined_row(&pulled.inputs, row);
             ascent.best = Some(Solved { bound, dual, minimiser, output, losses, behind, row });
         }
     }
 
-    /// The shape of the pre-activations of a layer, or of the output for the layer behind the last. A layer
-    /// without a map of its own has that of whatever comes before it.
-    pub fn shape(&self, layer: usize) -> Shape {
-        if layer >= self.layers.len() {
-            return self.output;
-        }
-        let maps =
-            |layers: &'_ [FrontLayer<'a>]| layers.iter().flat_map(|l| &l.maps).map(|m| m.map).next_back();
-        match maps(&self.layers[..=layer]) {
-            Some(map) => map.output(),
-            // Nothing but activations so far: what the first map takes.
-            None => {
-                let mut later = self.layers[layer..].iter().flat_map(|l| &l.maps).chain(&self.rest);
-                later.next().map_or(self.output, |mapped| mapped.map.input())
+    /// What the lines that a row took make of the argument of a layer, and what each costs the row there.
+    fn along_lines(
+        &self,
+        index: usize,
+        before: &[f64],
+        coefficients: &[f64],
+        ascent: &Ascent,
+        bounds: &BoxVec,
+    ) -> (Vec<f64>, Vec<f64>) {
+        let lines = &ascent.lines[index];
+        let mut loss = vec![0.0; before.len()];
+        let mut value = before.to_vec();
+        for (i, v) in value.iter_mut().enumerate() {
+            let (slope, intercept) = if coefficients[i] > 0.0 {
+                (lines.lower_slope[i], lines.lower_intercept[i])
+            } else {
+                (lines.upper_slope[i], lines.upper_intercept[i])
+            };
+            if lines.lower_slope[i] != lines.upper_slope[i] || lines.upper_intercept[i] != 0.0 {
+                let inside = v.max(bounds.lower[i]).min(bounds.upper[i]);
+                let gap = self.layers[index].activation.value(inside) - (slope * inside + intercept);
+                loss[i] = (coefficients[i] * gap).max(0.0);
             }
+            *v = slope * *v + intercept;
         }
+        (value, loss)
     }
 
-    /// Pulls rows on the pre-activations of a layer (or on the output, for the layer behind the last) back to
-    /// the input, with one lower slope for all unstable neurons.
-    pub fn to_input(&self, rows: Rows, layer: usize, bounds: &[Arc<BoxVec>], slope: LowerSlope) -> Rows {
-        let mut rows = rows;
-        let pull = |rows: Rows, maps: &[Mapped<'_>]| {
-            maps.iter().rev().fold(rows, |rows, mapped| {
-                mapped.map.pull_back(&rows, 0.0, &mapped.magnitude, self.arithmetic)
-            })
-        };
-        rows = pull(rows, self.layers.get(layer).map_or(&self.rest, |layer| &layer.maps));
-        for index in (0..layer).rev() {
-            let lines = Lines::for_box(self.layers[index].activation, &bounds[index], slope, self.arithmetic);
-            rows.relax(&[&lines]);
-            rows = pull(rows, &self.layers[index].maps);
+    /// One row on all inputs, one after the other.
+    fn joined_row(&self, flight: &Flight, row: usize) -> RowBlock {
+        let mut all = RowBlock::zeros(1, 0);
+        for input in 0..self.region().len() {
+            let part = match flight.on(input) {
+                Some(rows) => rows.select_rows(&[row]).into_full(),
+                None => RowBlock::zeros(1, self.circuit.shape(input).len()),
+            };
+            all.length += part.length;
+            all.coefficients.extend_from_slice(&part.coefficients);
+            all.absorb(0, part.constant[0], part.slack[0]);
         }
-        rows.widened()
+        all
+    }
+
+    /// The shape of the argument of a layer, or of the output for the layer behind the last.
+    pub fn shape(&self, layer: usize) -> Shape {
+        self.circuit.shape(self.value(layer))
+    }
+
+    fn value(&self, layer: usize) -> usize {
+        self.layers.get(layer).map_or(self.output, |layer| layer.node.argument)
+    }
+
+    /// Pulls rows on the argument of a layer (or on the output, for the layer behind the last) back to the inputs, with
+    /// one lower slope for all unstable neurons; returns rows on all inputs, one after the other.
+    pub fn to_input(&self, rows: Rows, layer: usize, bounds: &[Arc<BoxVec>], slope: LowerSlope) -> RowBlock {
+        let count = rows.count;
+        let mut flight = Flight::new(self.circuit.values(), self.value(layer), rows);
+        self.circuit.pull(&mut flight, &self.way(), &mut Uniform { front: self, bounds, slope });
+        if let ([_], Some(rows)) = (self.region(), flight.on(0)) {
+            return rows.clone().into_full();
+        }
+        let all: Vec<RowBlock> = (0..count).map(|row| self.joined_row(&flight, row)).collect();
+        RowBlock::stack(&all)
     }
 }
 
@@ -629,7 +713,7 @@ mod tests {
                 constraints: &constraints,
                 dual: dual.clone(),
             };
-            let problems: Vec<Problem<'_>> = duals.iter().map(problem).collect();
+            let problems: Vec<Subject<'_>> = duals.iter().map(problem).collect();
             let at_once = front.optimise(&problems, 0, true, &clock).unwrap();
             let later = front.optimise(&problems, 6, true, &clock).unwrap();
             let hold = |(seen, output): &(Vec<Vec<f64>>, Vec<f64>)| {

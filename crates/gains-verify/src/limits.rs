@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gains_ode::{Halt, NoGrid};
+use gains_ode::{Halt, NoGrid, SolveError, Watch};
 use thiserror::Error;
 
 /// Why there is no verdict.
@@ -64,6 +64,12 @@ pub enum Reason {
     /// The rounding argument does not hold in this process.
     #[error("this process flushes subnormal numbers to zero, so rounding cannot be accounted for")]
     FlushToZero,
+    /// The program has a fault: something panicked while the sample was looked at.
+    #[error("a fault of this program, please report it: {0}")]
+    Internal(String),
+    /// The property does not fit the network.
+    #[error("the property does not fit: {0}")]
+    Property(String),
     /// The concrete solver failed on the sample itself.
     #[error("the concrete solver fails: {0}")]
     Concrete(String),
@@ -85,6 +91,8 @@ impl Reason {
             Self::NoErrorEstimate => "no-error-estimate",
             Self::InputSize { .. } => "input-size",
             Self::FlushToZero => "flush-to-zero",
+            Self::Internal(_) => "internal",
+            Self::Property(_) => "property",
             Self::Concrete(_) => "concrete",
         }
     }
@@ -151,6 +159,24 @@ impl<'a> Clock<'a> {
     /// The budget.
     pub fn budget(&self) -> &Budget<'a> {
         &self.budget
+    }
+
+    /// The same limits for concrete runs.
+    pub fn watch(&self) -> Watch<'a> {
+        let deadline = self.budget.timeout.and_then(|limit| self.started.checked_add(limit));
+        Watch { interrupted: self.budget.interrupted, deadline, memory: self.budget.memory, ..Watch::default() }
+    }
+
+    /// Why a concrete run failed.
+    pub fn reason(&self, error: &SolveError) -> Reason {
+        match error {
+            SolveError::Interrupted { .. } => Reason::Interrupted,
+            SolveError::OutOfMemory { .. } => Reason::MemoryLimit { megabytes: self.budget.memory >> 20 },
+            SolveError::OutOfTime { .. } => {
+                Reason::TimeLimit { seconds: self.budget.timeout.unwrap_or_default().as_secs_f64() }
+            }
+            other => Reason::Concrete(other.to_string()),
+        }
     }
 
     /// Whether the user has interrupted.

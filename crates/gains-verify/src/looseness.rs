@@ -8,11 +8,12 @@
 
 use std::collections::HashMap;
 
-use gains_core::{Layer, OdeBlock, kernels};
+use gains_core::{OdeBlock, Operator, Precision, kernels};
 use gains_ode::{Action, Graph, Tableau};
 
-use crate::backward::{Entry, Ledger, RowForm};
-use crate::box_step::{Reach, StepTrace};
+use crate::graph_pull::RowForm;
+use crate::ledger::{Entry, Ledger, Site};
+use crate::steps::{Reach, StepTrace};
 
 /// Where a bound that was not enough loses.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -65,7 +66,7 @@ pub(crate) struct NeuronLoss {
 /// What the steps of an ODE block cost a row.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StepLosses {
-    /// By layer of the dynamics and neuron.
+    /// By value of the dynamics' activations and neuron.
     pub by_neuron: HashMap<(usize, usize), NeuronLoss>,
     /// By step: time, size and cost.
     pub by_step: Vec<(f64, f64, f64)>,
@@ -75,7 +76,7 @@ pub(crate) struct StepLosses {
 
 /// One row on its way through the first ODE block.
 pub(crate) struct Journey<'a> {
-    pub ode: &'a OdeBlock,
+    pub block: &'a OdeBlock,
     pub graph: &'a Graph<Reach, StepTrace>,
     /// What a single row met on its way back.
     pub ledger: &'a Ledger,
@@ -164,7 +165,7 @@ impl Journey<'_> {
     }
 
     fn step(&self, vertex: usize, row: usize, shared: &Shared, losses: &mut StepLosses) -> Shared {
-        let tableau = Tableau::of(self.ode.solver.method);
+        let tableau = Tableau::of(self.block.solver.method);
         let from = &self.graph.vertices[vertex];
         let (time, h) = (from.time, from.trace.step);
         let (share, state) = (shared.share, &shared.state);
@@ -200,52 +201,75 @@ impl Journey<'_> {
 
     /// Pushes the input of a stage (or its change) through the dynamics, along the lines the row took.
     fn pass(&self, input: &[f64], stage: Stage, losses: &mut StepLosses) -> Vec<f64> {
-        let mut value = input.to_vec();
-        let Stage { vertex, share, .. } = stage;
-        for (index, layer) in self.ode.dynamics.layers.iter().enumerate() {
-            match layer {
-                Layer::Affine(map) => {
+        let dynamics = &self.block.dynamics;
+        let mut values = vec![input.to_vec()];
+        for (value, node) in dynamics.nodes() {
+            let next = match &node.operator {
+                Operator::Affine(map) => {
                     let shift =
                         if stage.change { map.time_shift(stage.time).0 } else { map.bias(stage.time) };
-                    value = map.apply_linear(&value);
-                    kernels::add_scaled(&mut value, share, &shift);
+                    let mut next = map.apply_linear(&values[node.from[0]]);
+                    kernels::add_scaled(&mut next, stage.share, &shift);
+                    next
                 }
-                Layer::Activation(activation) => {
-                    let before = std::mem::take(&mut value);
-                    value = vec![0.0; before.len()];
-                    let here = |e: &&Entry| {
-                        (e.vertex, e.stage, e.layer, e.change) == (vertex, stage.index, index, stage.change)
-                    };
-                    let Some(entry) = self.ledger.entries.iter().find(here) else { continue };
-                    let Some((coefficients, lines)) = entry.of_row(stage.row) else { continue };
-                    for (k, &neuron) in entry.neurons.iter().enumerate() {
-                        let i = neuron as usize;
-                        let (a, x) = (coefficients[k], before[i]);
-                        let (slope, intercept) = if a > 0.0 {
-                            (lines.lower_slope[k], lines.lower_intercept[k])
-                        } else {
-                            (lines.upper_slope[k], lines.upper_intercept[k])
-                        };
-                        value[i] = slope * x + share * intercept;
-                        if stage.change || lines.lower_slope[k] == lines.upper_slope[k] {
-                            continue;
-                        }
-                        let loss = (a * (share * activation.value(x / share) - value[i])).max(0.0);
-                        losses.total += loss;
-                        let own = losses.by_neuron.entry((index, i)).or_default();
-                        let start = *own.start.get_or_insert(x / share);
-                        own.total += loss;
-                        if loss > own.largest {
-                            own.largest = loss;
-                            own.drift = x / share - start;
-                        }
-                        if a > 0.0 {
-                            own.slope_gain += a * x;
-                            own.weight.0 += share * a;
-                            own.weight.1 += share * a * lines.lower_slope[k];
-                        }
-                    }
+                Operator::Curve(activation) => {
+                    self.along_lines(value, &values[node.from[0]], stage, losses, |x| activation.value(x))
                 }
+                // Of everything that is linear, the same share; of products only about that.
+                operator => {
+                    let scaled = |v: &usize| values[*v].iter().map(|x| x / stage.share).collect();
+                    let arguments: Vec<Vec<f64>> = node.from.iter().map(scaled).collect();
+                    let arguments: Vec<&[f64]> = arguments.iter().map(Vec::as_slice).collect();
+                    let mut next = operator.evaluate(&arguments, 0.0, Precision::Float64);
+                    next.iter_mut().for_each(|x| *x *= stage.share);
+                    next
+                }
+            };
+            values.push(next);
+        }
+        values.swap_remove(dynamics.output())
+    }
+
+    /// What the lines that the row took at an activation make of its argument; what they cost goes to `losses`.
+    fn along_lines(
+        &self,
+        node: usize,
+        before: &[f64],
+        stage: Stage,
+        losses: &mut StepLosses,
+        activation: impl Fn(f64) -> f64,
+    ) -> Vec<f64> {
+        let Stage { vertex, share, .. } = stage;
+        let mut value = vec![0.0; before.len()];
+        let site = Site { vertex, stage: stage.index, value: node, change: stage.change };
+        let here = |e: &&Entry| e.site == site;
+        let Some(entry) = self.ledger.entries.iter().find(here) else { return value };
+        let Some((coefficients, lines)) = entry.of_row(stage.row) else { return value };
+        for (k, &neuron) in entry.neurons.iter().enumerate() {
+            let i = neuron as usize;
+            let (a, x) = (coefficients[k], before[i]);
+            let (slope, intercept) = if a > 0.0 {
+                (lines.lower_slope[k], lines.lower_intercept[k])
+            } else {
+                (lines.upper_slope[k], lines.upper_intercept[k])
+            };
+            value[i] = slope * x + share * intercept;
+            if stage.change || lines.lower_slope[k] == lines.upper_slope[k] {
+                continue;
+            }
+            let loss = (a * (share * activation(x / share) - value[i])).max(0.0);
+            losses.total += loss;
+            let own = losses.by_neuron.entry((node, i)).or_default();
+            let start = *own.start.get_or_insert(x / share);
+            own.total += loss;
+            if loss > own.largest {
+                own.largest = loss;
+                own.drift = x / share - start;
+            }
+            if a > 0.0 {
+                own.slope_gain += a * x;
+                own.weight.0 += share * a;
+                own.weight.1 += share * a * lines.lower_slope[k];
             }
         }
         value

@@ -1,32 +1,36 @@
-//! From a network, an image and a radius to a verdict.
+//! From a problem to a verdict.
+
+mod bounding;
 
 use std::time::{Duration, Instant};
 
-use gains_core::{Arithmetic, Interval, Network, Precision};
+use gains_core::{Arithmetic, BoxVec, Operator, Precision, Program, Step};
 use gains_ode::Inference;
 
-use crate::analysis::{Analysis, Bounds, Method, Prepared, image_region};
-use crate::attack::{Attack, AttackLoss, AttackOutcome, Ball};
+use crate::analysis::{Analysis, Bounds};
+use crate::attack::{Attack, AttackLoss, Hunt};
 use crate::bisect;
-use crate::box_step::StepForm;
 use crate::branch::{Brancher, Task};
 use crate::limits::{Budget, Clock, Reason};
 use crate::looseness::Looseness;
-use crate::property::Property;
+use crate::method::Method;
+use crate::problem::{Point, Problem};
+use crate::property::largest;
+use crate::steps::StepForm;
 
-/// What is known about one sample at one radius.
+/// What is known about one problem.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// Every input in the region is classified like the sample, and correctly.
+    /// The property holds for every input in the region.
     Verified,
-    /// An input in the region is misclassified; it has been run by the concrete solver.
+    /// An input in the region violates it; it has been run by the concrete solver.
     Falsified {
-        /// The input.
-        witness: Vec<f64>,
+        /// One value for each input of the program.
+        witness: Point,
     },
     /// Neither could be shown.
     Unknown(Reason),
-    /// The sample itself is misclassified.
+    /// The sample itself violates it.
     Misclassified,
 }
 
@@ -42,14 +46,14 @@ impl Verdict {
     }
 }
 
-/// One thing to try on a sample.
+/// One thing to try on a problem.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Stage {
     /// Look for a counterexample.
     Attack(Attack),
-    /// Bound the margins with one method.
+    /// Bound the margin with one method.
     Bound(Method),
-    /// The same, only if no stage before could bound them at all.
+    /// The same, only if no stage before could bound it at all.
     Rescue(Method),
     /// Slopes improved by gradient, then case distinctions, starting from what [`Method::Tight`] proves.
     Branch,
@@ -71,10 +75,10 @@ pub struct Settings {
     pub step_form: StepForm,
     /// Whose arithmetic the verdict is about.
     pub arithmetic: Arithmetic,
-    /// Values a pixel can take.
-    pub pixels: Interval,
-    /// Threads one sample may use.
+    /// Threads one problem may use.
     pub workers: usize,
+    /// Whether intervals of all outputs are wanted, and not only a verdict.
+    pub intervals: bool,
 }
 
 impl Default for Settings {
@@ -83,26 +87,44 @@ impl Default for Settings {
             stages: vec![Stage::Bound(Method::Gains)],
             step_form: StepForm::Independent,
             arithmetic: Arithmetic::Real,
-            pixels: Interval::new(0.0, 1.0),
             workers: 1,
+            intervals: false,
         }
     }
 }
 
+/// Whether a program has a recurrent encoder.
+fn is_recurrent(program: &Program) -> bool {
+    program.nodes().any(|(_, node)| matches!(node.operator, Step::Plain(Operator::Blend(_))))
+}
+
 impl Settings {
-    /// The cascade: a short attack, so that no time goes into proving falsehoods, then ever more expensive
-    /// bounds, each on what is left. `attack` comes before the expensive part. Affine forms take over where
-    /// boxes cannot enclose the trajectories.
-    pub fn cascade(eps: f64, attack: Option<Attack>) -> Self {
-        let short =
-            Attack { steps: 20, step_size: eps / 6.0, restarts: 1, loss: AttackLoss::Margin, seed: 0 };
-        let mut stages = vec![
-            Stage::Attack(Attack { seed: attack.map_or(0, |a| a.seed), ..short }),
-            Stage::Bound(Method::Box),
-            Stage::Bound(Method::Tight),
-        ];
-        stages.extend(attack.map(Stage::Attack));
-        stages.extend([Stage::Branch, Stage::Rescue(Method::Symbolic)]);
+    /// The cascade `auto`: a short attack, so that no time goes into proving falsehoods, and ever more expensive
+    /// bounds, each on what is left. `attack` comes before the expensive part. Where boxes cannot enclose the
+    /// trajectories, affine forms take over; for recurrent encoders, states tightened one by one.
+    pub fn cascade(program: &Program, radius: f64, attack: Option<Attack>) -> Self {
+        let seed = attack.map_or(0, |a| a.seed);
+        let margin = Attack { loss: AttackLoss::Margin, seed, ..Attack::default() };
+        let attack = attack.map(Stage::Attack);
+        let stages = if is_recurrent(program) {
+            let short = Attack { steps: 15, ..margin }.crossing(radius);
+            let mut stages = vec![
+                Stage::Bound(Method::Box),
+                Stage::Bound(Method::Gains),
+                Stage::Attack(short),
+                Stage::Bound(Method::Tight),
+                Stage::Rescue(Method::Stepwise),
+            ];
+            stages.extend(attack);
+            stages
+        } else {
+            let short = Attack { steps: 20, step_size: radius / 6.0, ..margin };
+            let mut stages =
+                vec![Stage::Attack(short), Stage::Bound(Method::Box), Stage::Bound(Method::Tight)];
+            stages.extend(attack);
+            stages.extend([Stage::Branch, Stage::Rescue(Method::Symbolic)]);
+            stages
+        };
         Self { stages, step_form: StepForm::Difference, ..Self::default() }
     }
 }
@@ -116,18 +138,23 @@ pub struct StageReport {
     pub elapsed: Duration,
 }
 
-/// The outcome for one sample at one radius.
+/// The outcome for one problem.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Class predicted by the concrete solver; `None` if it failed.
-    pub prediction: Option<usize>,
+    /// Outputs of the concrete solver at the sample; `None` if it failed.
+    pub output: Option<Vec<f64>>,
     /// The verdict.
     pub verdict: Verdict,
-    /// Smallest certified lower bound of a logit difference, if a method finished.
+    /// Largest proved lower bound of the margin, if a method finished: of the smallest difference of logits, or of the
+    /// distance of an error from its limit.
     pub margin: Option<f64>,
-    /// Smallest logit difference an attack saw.
+    /// Smallest margin an attack saw.
     pub attacked_margin: Option<f64>,
-    /// What was tried, in order; if the sample was decided, the last did it.
+    /// The inputs that had it.
+    pub attacked: Option<Point>,
+    /// Intervals of the outputs, as far as they were asked for or came up: all, or those whose errors count.
+    pub intervals: Option<BoxVec>,
+    /// What was tried, in order; if the problem was decided, the last did it.
     pub stages: Vec<StageReport>,
     /// Where the best bound loses, if it was not enough and that was looked into.
     pub looseness: Option<Looseness>,
@@ -137,209 +164,228 @@ pub struct Report {
     pub elapsed: Duration,
 }
 
-/// A network ready to be verified.
-pub struct Verifier {
-    prepared: Prepared,
-}
-
-impl Verifier {
-    /// Prepares a network.
-    pub fn new(network: Network) -> Self {
-        Self { prepared: Prepared::new(network) }
-    }
-
-    /// The network.
-    pub fn network(&self) -> &Network {
-        &self.prepared.network
-    }
-
-    /// Encloses all layers over one region and bounds the property that `label` wins.
-    pub fn bounds<'a>(
-        &'a self,
-        image: &[f64],
-        label: usize,
-        eps: f64,
-        method: Method,
-        settings: &Settings,
-        clock: Clock<'a>,
-    ) -> Result<(Bounds, Analysis<'a>), Reason> {
-        let region = image_region(image, eps, settings.pixels);
-        let analysis =
-            Analysis::new(&self.prepared, region, method, settings.step_form, settings.arithmetic, clock)?;
-        let bounds = analysis.bound(&Property::classification(self.network().outputs(), label))?;
-        Ok((bounds, analysis))
-    }
-
-    /// Decides one sample at one radius. Never panics on odd numbers, never runs past its budget by more
-    /// than one solver step, and says why when it does not know.
-    pub fn certify(
-        &self,
-        image: &[f64],
-        label: usize,
-        eps: f64,
-        settings: &Settings,
-        budget: Budget<'_>,
-    ) -> Report {
-        let clock = Clock::start(budget);
-        let precision = match settings.arithmetic {
-            Arithmetic::Real => Precision::Float64,
-            Arithmetic::Float32 => Precision::Float32,
-        };
-        let mut report = Report {
-            prediction: None,
+impl Report {
+    fn new() -> Self {
+        Self {
+            output: None,
             verdict: Verdict::Misclassified,
             margin: None,
             attacked_margin: None,
+            attacked: None,
+            intervals: None,
             stages: Vec::new(),
             looseness: None,
             graph: None,
             elapsed: Duration::ZERO,
-        };
-        report.verdict = match Inference::run(self.network(), image, precision) {
-            Err(error) => Verdict::Unknown(Reason::Concrete(error.to_string())),
-            Ok(run) => {
-                report.prediction = Some(run.prediction());
-                if run.prediction() == label {
-                    let verdict = self.decide(image, label, eps, settings, precision, clock, &mut report);
-                    let seen = crate::attack::margin(&run.output, label).0;
-                    if matches!(verdict, Verdict::Verified) && report.contradicts(seen) {
-                        Verdict::Unknown(Reason::Contradicted)
-                    } else {
-                        verdict
-                    }
-                } else {
-                    Verdict::Misclassified
-                }
-            }
-        };
+        }
+    }
+
+    /// A report of a problem that could not be looked at.
+    pub fn unknown(reason: Reason) -> Self {
+        Self { verdict: Verdict::Unknown(reason), ..Self::new() }
+    }
+
+    /// The class predicted at the sample.
+    pub fn prediction(&self) -> Option<usize> {
+        self.output.as_deref().map(largest)
+    }
+
+    fn proved(&mut self, margin: f64) {
+        self.margin = Some(self.margin.map_or(margin, |best| best.max(margin)));
+    }
+
+    /// Whether more was proved than the sample itself, or an attacked one, has been seen to have. That cannot be,
+    /// but for rounding.
+    fn contradicts(&self, problem: &Problem<'_>, seen: f64) -> bool {
+        let least = self.attacked_margin.map_or(seen, |margin| margin.min(seen));
+        self.margin.is_some_and(|proved| proved > least + problem.property.rounding(least))
+    }
+}
+
+/// Decides problems.
+#[derive(Clone, Debug, Default)]
+pub struct Verifier {
+    /// How.
+    pub settings: Settings,
+}
+
+/// How a program of some arithmetic is run.
+pub fn precision_of(arithmetic: Arithmetic) -> Precision {
+    match arithmetic {
+        Arithmetic::Real => Precision::Float64,
+        Arithmetic::Float32 => Precision::Float32,
+    }
+}
+
+impl Verifier {
+    /// A verifier with the given settings.
+    pub fn new(settings: Settings) -> Self {
+        Self { settings }
+    }
+
+    /// Encloses all values over the region of a problem and bounds its property by one method.
+    pub fn bounds<'a>(
+        &self,
+        problem: &Problem<'a>,
+        method: Method,
+        clock: Clock<'a>,
+    ) -> Result<(Bounds, Analysis<'a>), Reason> {
+        let Settings { step_form, arithmetic, .. } = self.settings;
+        let region = problem.region.outer.clone();
+        let analysis = Analysis::new(problem.program, region, method, step_form, arithmetic, clock)?;
+        let bounds = analysis.bound(&problem.property.rows(problem.program.output_shape()))?;
+        Ok((bounds, analysis))
+    }
+
+    /// Decides a problem. Never panics on odd numbers, never runs past its budget by more than a moment, and says why
+    /// when it does not know. A bound that excludes what was seen is no verdict.
+    pub fn decide(&self, problem: &Problem<'_>, budget: Budget<'_>) -> Report {
+        let clock = Clock::start(budget);
+        let mut report = Report::new();
+        report.verdict = self.look(problem, clock, &mut report).unwrap_or_else(Verdict::Unknown);
         report.elapsed = clock.elapsed();
         report
     }
 
-    fn decide(
+    fn look(&self, problem: &Problem<'_>, clock: Clock<'_>, report: &mut Report) -> Result<Verdict, Reason> {
+        let outputs = problem.program.output_shape().len();
+        if problem.property.outputs() != outputs {
+            return Err(Reason::InputSize { found: problem.property.outputs(), expected: outputs });
+        }
+        if let Some(wrong) = problem.property.problem() {
+            return Err(Reason::Property(wrong));
+        }
+        let precision = precision_of(self.settings.arithmetic);
+        let inputs: Vec<&[f64]> = problem.nominal.iter().map(Vec::as_slice).collect();
+        let run = Inference::run_within(problem.program, &inputs, precision, &clock.watch());
+        let run = run.map_err(|error| clock.reason(&error))?;
+        let output = run.output.clone();
+        drop(run);
+        let seen = problem.property.margin_at(&output);
+        let violated = problem.property.is_violated(&output);
+        report.output = Some(output);
+        if violated {
+            return Ok(Verdict::Misclassified);
+        }
+        let verdict = self.try_stages(problem, precision, clock, report);
+        let falsified = matches!(verdict, Verdict::Falsified { .. });
+        // A counterexample is one, whatever the bounds say.
+        if !falsified && report.contradicts(problem, seen) {
+            return Err(Reason::Contradicted);
+        }
+        Ok(verdict)
+    }
+
+    fn try_stages(
         &self,
-        image: &[f64],
-        label: usize,
-        eps: f64,
-        settings: &Settings,
+        problem: &Problem<'_>,
         precision: Precision,
         clock: Clock<'_>,
         report: &mut Report,
     ) -> Verdict {
-        let property = Property::classification(self.network().outputs(), label);
-        let ball = Ball::new(self.network(), image, label, eps, settings.pixels, precision);
+        let hunt = Hunt::new(problem, precision, clock);
         let mut unknown = Reason::Interrupted;
-        let mut tight: Option<(Bounds, Analysis<'_>)> = None;
-        for stage in &settings.stages {
+        let mut tight: Option<(Vec<f64>, Analysis<'_>)> = None;
+        let is_bound = |stage: &Stage| matches!(stage, Stage::Bound(_) | Stage::Rescue(_));
+        let last = self.settings.stages.iter().rposition(is_bound);
+        for (index, stage) in self.settings.stages.iter().enumerate() {
             let started = Instant::now();
-            let mut note = |name: String| {
-                report.stages.push(StageReport { name, elapsed: started.elapsed() });
-            };
             match stage {
                 Stage::Attack(attack) => {
-                    let AttackOutcome { witness, margin } = attack.run(&ball, &|| clock.check(0).is_err());
-                    note("attack".into());
-                    report.attacked_margin = Some(report.attacked_margin.map_or(margin, |m| m.min(margin)));
-                    if let Some(witness) = witness {
+                    let found = hunt.run(attack);
+                    report.stages.push(StageReport { name: "attack".into(), elapsed: started.elapsed() });
+                    if report.attacked_margin.is_none_or(|m| found.margin < m) {
+                        report.attacked_margin = Some(found.margin);
+                        report.attacked = found.worst;
+                    }
+                    if let Some(witness) = found.witness {
                         return Verdict::Falsified { witness };
                     }
                 }
                 Stage::Rescue(_) if report.margin.is_some() => {}
                 Stage::Bound(method) | Stage::Rescue(method) => {
-                    let outcome = self.bounds(image, label, eps, *method, settings, clock);
-                    note(method.to_string());
+                    tight = None;
+                    let thorough = last == Some(index);
+                    let outcome = self.bound(problem, *method, thorough, clock, report);
+                    report.stages.push(StageReport { name: method.to_string(), elapsed: started.elapsed() });
                     match outcome {
-                        Ok((bounds, analysis)) => {
-                            report.proved(bounds.margin());
-                            report.graph = Some(analysis.graph_size());
-                            if bounds.margin() > 0.0 {
+                        Ok((margin, rows, analysis)) => {
+                            report.proved(margin);
+                            if margin > 0.0 {
                                 return Verdict::Verified;
                             }
                             unknown = Reason::Loose { margin: report.margin.unwrap_or(f64::NEG_INFINITY) };
                             if *method == Method::Tight {
-                                tight = Some((bounds, analysis));
+                                tight = Some((rows, analysis));
                             }
                         }
                         Err(reason) => unknown = reason,
                     }
                 }
                 Stage::Branch => {
-                    let Some((bounds, analysis)) = tight.take() else { continue };
-                    let judge = |input: &[f64]| ball.near(input);
-                    let region = analysis.input().clone();
-                    let task = Task {
-                        prepared: &self.prepared,
-                        property: &property,
-                        arithmetic: settings.arithmetic,
-                        clock,
-                        judge: &judge,
-                        workers: settings.workers.max(1),
-                    };
-                    // What is not a number is not proven.
-                    let number = |bound: &f64| if bound.is_nan() { f64::NEG_INFINITY } else { *bound };
-                    let known: Vec<f64> = bounds.lower.iter().map(number).collect();
-                    let found = match Brancher::new(&task, &analysis) {
-                        Some(brancher) => brancher.run(&known),
-                        None => bisect::run(&task, region, &known),
-                    };
-                    note(if found.parts == 0 { "slopes" } else { "branch" }.into());
-                    if let (Some(slopes), Some(last)) = (found.root, report.stages.last_mut()) {
-                        let first = StageReport { name: "slopes".into(), elapsed: slopes };
-                        last.elapsed = last.elapsed.saturating_sub(slopes);
-                        report.stages.insert(report.stages.len() - 1, first);
-                        if found.parts <= 1 {
-                            report.stages.pop();
+                    if let Some((rows, analysis)) = tight.take().filter(|_| problem.property.is_conjunction()) {
+                        match self.branch(problem, &hunt, &rows, &analysis, clock, report) {
+                            Ok(verdict) => return verdict,
+                            Err(reason) => unknown = reason,
                         }
                     }
-                    report.proved(found.margin);
-                    report.looseness = found.looseness;
-                    if let Some(witness) = found.witness {
-                        return Verdict::Falsified { witness };
-                    }
-                    if found.margin > 0.0 {
-                        return Verdict::Verified;
-                    }
-                    unknown = found.stopped.unwrap_or(Reason::Loose { margin: found.margin });
                 }
             }
         }
         // What was cut short has not decided anything.
         Verdict::Unknown(if clock.interrupted() { Reason::Interrupted } else { unknown })
     }
-}
 
-impl Report {
-    /// Whether more was proved than the sample itself, or an attacked one, has been seen to have. That cannot be,
-    /// but for rounding.
-    fn contradicts(&self, seen: f64) -> bool {
-        let least = self.attacked_margin.map_or(seen, |margin| margin.min(seen));
-        self.margin.is_some_and(|proved| proved > least + 1e-6 * (1.0 + least.abs()))
-    }
-
-    fn proved(&mut self, margin: f64) {
-        self.margin = Some(self.margin.map_or(margin, |best| best.max(margin)));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_more_is_proved_than_was_seen() {
-        let report = |margin, attacked_margin| Report {
-            prediction: Some(0),
-            verdict: Verdict::Verified,
-            margin,
-            attacked_margin,
-            stages: Vec::new(),
-            looseness: None,
-            graph: None,
-            elapsed: Duration::ZERO,
+    /// Case distinctions on what is left open by an analysis.
+    fn branch(
+        &self,
+        problem: &Problem<'_>,
+        hunt: &Hunt<'_>,
+        lower: &[f64],
+        analysis: &Analysis<'_>,
+        clock: Clock<'_>,
+        report: &mut Report,
+    ) -> Result<Verdict, Reason> {
+        let started = Instant::now();
+        let judge = |point: &Point| hunt.near(point);
+        let program = problem.program;
+        let rows = problem.property.rows(program.output_shape());
+        let start = program.odes().next().and_then(|(value, _)| program.node(value)).map(|node| node.from[0]);
+        let behind = start.and_then(|start| program.behind(start));
+        let task = Task {
+            program,
+            behind: behind.as_ref(),
+            rows: &rows,
+            arithmetic: self.settings.arithmetic,
+            clock,
+            judge: &judge,
+            workers: self.settings.workers.max(1),
+            held: analysis.bytes(),
         };
-        assert!(report(Some(0.5), None).contradicts(0.4));
-        assert!(report(Some(0.5), Some(0.4)).contradicts(0.6));
-        assert!(!report(Some(0.4), Some(0.5)).contradicts(0.4), "attained");
-        assert!(!report(None, None).contradicts(0.4));
+        // NaN is not proven.
+        let number = |bound: &f64| if bound.is_nan() { f64::NEG_INFINITY } else { *bound };
+        let known: Vec<f64> = lower.iter().map(number).collect();
+        let found = match Brancher::new(&task, analysis) {
+            Some(brancher) => brancher.run(&known),
+            None => bisect::run(&task, problem.region.outer.clone(), &known),
+        };
+        let elapsed = started.elapsed();
+        let slopes = found.root.unwrap_or_default();
+        if found.root.is_some() || found.parts == 0 {
+            report.stages.push(StageReport { name: "slopes".into(), elapsed: slopes.max(if found.parts == 0 { elapsed } else { slopes }) });
+        }
+        if found.parts > 1 || (found.root.is_none() && found.parts > 0) {
+            let rest = elapsed.saturating_sub(slopes);
+            report.stages.push(StageReport { name: "branch".into(), elapsed: rest });
+        }
+        report.proved(found.margin);
+        report.looseness = found.looseness;
+        if let Some(witness) = found.witness {
+            return Ok(Verdict::Falsified { witness });
+        }
+        if found.margin > 0.0 {
+            return Ok(Verdict::Verified);
+        }
+        Err(found.stopped.unwrap_or(Reason::Loose { margin: found.margin }))
     }
 }

@@ -130,8 +130,9 @@ pub struct Changing<'a> {
 
 /// The choices rows have on their way back. How tight a bound becomes depends on them, whether it holds does not.
 pub trait Steering {
-    /// Takes rows behind an elementwise function to its argument, in place.
-    fn curve(&mut self, value: Value, known: &CurveKnown, rows: &mut Rows);
+    /// Takes rows behind an elementwise function to its argument, in place. Every row must go through lines of the
+    /// function, whichever.
+    fn curve(&mut self, node: Elementwise, known: &CurveKnown, rows: &mut Rows);
 
     /// Looks at rows behind the change of a non-linear operator before they pass it.
     fn change(&mut self, _value: Value, _known: &ChangeKnown, _rows: &Rows) {}
@@ -140,6 +141,15 @@ pub trait Steering {
     fn at(&self, _row: usize, _value: Value) -> Option<&[f64]> {
         None
     }
+}
+
+/// An elementwise function in its graph.
+#[derive(Clone, Copy, Debug)]
+pub struct Elementwise {
+    /// The value it makes.
+    pub value: Value,
+    /// The value it takes.
+    pub argument: Value,
 }
 
 /// Where rows are on their way back.
@@ -226,16 +236,17 @@ impl Operator {
         }
     }
 
-    /// Encloses how far two values are apart.
-    pub fn change(&self, c: &Changing<'_>) -> BoxVec {
+    /// Encloses how far two values are apart; the magnitude is what the rounding of rows on that is proportional to.
+    pub fn change(&self, c: &Changing<'_>) -> Image {
+        let plain = |value| Image { value, magnitude: Vec::new() };
         match self {
-            Self::Affine(map) => map.change(c).0,
-            Self::Curve(f) => curve::change(*f, c),
-            Self::Sum(sum) => sum.change(c).0,
-            Self::Product => product::change(c),
-            Self::Blend(_) => blend::change(c),
-            Self::Concat(_) => Concat::image(c.apart),
-            Self::Slice(slice) => slice.image(c.apart[0]),
+            Self::Affine(map) => map.change(c),
+            Self::Curve(f) => plain(curve::change(*f, c)),
+            Self::Sum(sum) => sum.change(c),
+            Self::Product => plain(product::change(c)),
+            Self::Blend(_) => plain(blend::change(c)),
+            Self::Concat(_) => plain(Concat::image(c.apart)),
+            Self::Slice(slice) => plain(slice.image(c.apart[0])),
         }
     }
 
@@ -258,12 +269,13 @@ impl Operator {
         }
     }
 
-    /// What rows on the entries `on` of the change of the value need to know; `moved` is the change.
-    pub fn known_change(&self, c: &Changing<'_>, moved: &BoxVec, on: Support) -> Known {
+    /// What rows on the entries `on` of the change of the value need to know; `moved` is the change, `magnitude` that of
+    /// [`Self::change`].
+    pub fn known_change(&self, c: &Changing<'_>, moved: &BoxVec, magnitude: &[f64], on: Support) -> Known {
         match self {
-            Self::Affine(map) => Known::Affine(AffineKnown::of_change(map, c, on)),
+            Self::Affine(map) => Known::Affine(AffineKnown::of_change(map, c, magnitude, on)),
             Self::Curve(f) => Known::Change(curve::known_change(*f, c, moved, on)),
-            Self::Sum(sum) => Known::Sum(sum.owed_by_change(c)),
+            Self::Sum(sum) => Known::Sum(sum.owed_by_change(c, magnitude)),
             Self::Product => Known::Change(product::known_change(c, on)),
             Self::Blend(_) => Known::Change(blend::known_change(c, on)),
             Self::Concat(_) | Self::Slice(_) => Known::Nothing,
@@ -288,7 +300,8 @@ impl Operator {
             (Self::Affine(map), Known::Affine(known)) => vec![map.pull(known, rows, spot)],
             (Self::Curve(_), Known::Curve(known)) => {
                 rows = known.placed(rows);
-                steering.curve(spot.value, known, &mut rows);
+                let node = Elementwise { value: spot.value, argument: spot.from[0] };
+                steering.curve(node, known, &mut rows);
                 vec![rows]
             }
             (Self::Sum(sum), Known::Sum(owed)) => sum.pull(owed, rows),

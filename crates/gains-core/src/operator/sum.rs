@@ -49,15 +49,15 @@ impl Sum {
     }
 
     /// A sum of changes; a program rounds in both evaluations.
-    pub(super) fn change(&self, c: &Changing<'_>) -> (BoxVec, Vec<f64>) {
-        let (mut moved, size) = self.enclose(c.apart, Arithmetic::Real);
+    pub(super) fn change(&self, c: &Changing<'_>) -> Image {
+        let (mut value, magnitude) = self.enclose(c.apart, Arithmetic::Real);
         let rounding = c.arithmetic.program_short_sum(self.coefficients.len() + 1);
         let tiny = c.arithmetic.program_underflow();
-        moved.widen(|i| {
+        value.widen(|i| {
             let both = c.magnitudes.0[i] + c.magnitudes.1[i];
             if both > 0.0 { rounding * both + 2.0 * tiny } else { 0.0 }
         });
-        (moved, size)
+        Image { value, magnitude }
     }
 
     /// What rounding costs rows, for a coefficient of one: of their products here, and of the program's sum.
@@ -68,8 +68,7 @@ impl Sum {
         magnitude.iter().map(|m| error * m + tiny).collect()
     }
 
-    pub(super) fn owed_by_change(&self, c: &Changing<'_>) -> Vec<f64> {
-        let size = self.change(c).1;
+    pub(super) fn owed_by_change(&self, c: &Changing<'_>, size: &[f64]) -> Vec<f64> {
         let error = analysis_error(self.coefficients.len() + 2);
         let rounding = c.arithmetic.program_short_sum(self.coefficients.len() + 1);
         let tiny = c.arithmetic.program_underflow();

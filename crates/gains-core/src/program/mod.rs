@@ -12,7 +12,7 @@ pub use evaluate::Evaluation;
 pub use flight::{Flight, Way};
 pub use trace::Trace;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::dag::Dag;
 use crate::description::SolverSpec;
@@ -33,21 +33,24 @@ pub struct OdeBlock {
     pub dynamics: Circuit,
     /// How it is integrated.
     pub solver: SolverSpec,
-    /// For every node of the dynamics, the linear part written out where that pays.
-    pub matrices: Vec<Option<Matrix>>,
+    matrices: OnceLock<Vec<Option<Matrix>>>,
 }
 
 impl OdeBlock {
-    /// Works out what does not depend on the region.
+    /// A neural ODE.
     pub fn new(dynamics: Circuit, solver: SolverSpec) -> Self {
-        let matrices = dynamics
-            .nodes()
-            .map(|(_, node)| match &node.operator {
+        Self { dynamics, solver, matrices: OnceLock::new() }
+    }
+
+    /// For every node of the dynamics, the linear part written out where that pays; worked out once.
+    pub fn matrices(&self) -> &[Option<Matrix>] {
+        self.matrices.get_or_init(|| {
+            let matrix = |operator: &Operator| match operator {
                 Operator::Affine(map) => map.to_small_matrix(),
                 _ => None,
-            })
-            .collect();
-        Self { dynamics, solver, matrices }
+            };
+            self.dynamics.nodes().map(|(_, node)| matrix(&node.operator)).collect()
+        })
     }
 
     /// Shape of the state.

@@ -1,26 +1,54 @@
-//! Forecasts of irregularly sampled series by latent ODEs: how far the prediction can move when the observations do.
+//! Forecasts of irregularly sampled series as problems: which series are considered, and what is asked of the
+//! prediction.
 //!
 //! ```text
 //! statics ─▶ state ─▶ [Euler step, gated update with xᵢ] … ─▶ latent ─▶ decoder's trajectory graph ─▶ features
 //! ```
 //!
-//! [`region`] says which series are considered, [`encode`] pushes boxes through the encoder, [`pull`] pulls rows of
-//! linear bounds from the latent state back to all observations at once, [`enclosure`] joins both with the
-//! decoder's graph, and [`verifier`] decides ν-δ-robustness ([`property`]).
+//! A forecasting network laid out for one series ([`gains_ode::SeriesProgram`]) is a program like any other; its inputs are
+//! the statics and one observation for every stop.
 
-pub mod attack;
-pub mod enclosure;
-pub mod encode;
-pub mod product;
-pub mod property;
-pub mod pull;
 pub mod region;
-pub mod stack;
-pub mod verifier;
 
-pub use attack::{SeriesAttack, SeriesAttackOutcome};
-pub use enclosure::{Enclosure, SeriesMethod, Target};
-pub use encode::MixForm;
-pub use property::{ForecastProperty, Tolerance};
-pub use region::{Allowance, Perturbation, SeriesRegion};
-pub use verifier::{ForecastReport, ForecastSettings, ForecastVerdict, ForecastVerifier};
+pub use region::{Allowance, Perturbation};
+
+use gains_core::{Arithmetic, Precision};
+use gains_ode::{Inference, Observations, SeriesProgram, Watch};
+
+use crate::limits::Reason;
+use crate::problem::Problem;
+use crate::property::{ErrorLimit, Property, Tolerance};
+
+/// Whether the forecast of a series stays almost as good as it is, whatever of the perturbation happens: ν-δ-robustness
+/// (paper, section 6). `truth` and `mask` are what is observed at the target time.
+pub fn forecast_problem<'a>(
+    program: &'a SeriesProgram,
+    series: &Observations,
+    (truth, mask): (&[f64], &[bool]),
+    perturbation: &Perturbation,
+    tolerance: Tolerance,
+    arithmetic: Arithmetic,
+    watch: &Watch<'_>,
+) -> Result<Problem<'a>, Reason> {
+    let outputs = program.program().output_shape().len();
+    if truth.len() != outputs || mask.len() != outputs {
+        let found = if truth.len() == outputs { mask.len() } else { truth.len() };
+        return Err(Reason::InputSize { found, expected: outputs });
+    }
+    let nominal = program.inputs(series);
+    let precision = match arithmetic {
+        Arithmetic::Real => Precision::Float64,
+        Arithmetic::Float32 => Precision::Float32,
+    };
+    let inputs: Vec<&[f64]> = nominal.iter().map(Vec::as_slice).collect();
+    let run = Inference::run_within(program.program(), &inputs, precision, watch)
+        .map_err(|error| Reason::Concrete(error.to_string()))?;
+    let errors = ErrorLimit::new(truth, mask, &run.output, tolerance)
+        .ok_or_else(|| Reason::Concrete("nothing is observed at the target, or it is NaN".into()))?;
+    Ok(Problem {
+        program: program.program(),
+        region: perturbation.region(program, series, arithmetic)?,
+        property: Property::Errors(errors),
+        nominal,
+    })
+}

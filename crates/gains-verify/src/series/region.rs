@@ -3,7 +3,10 @@
 use gains_core::arithmetic::{down, up};
 use gains_core::description::Task;
 use gains_core::{Arithmetic, BoxVec, Interval, SeriesEncoder};
-use gains_ode::Observations;
+use gains_ode::{Observations, SeriesProgram};
+
+use crate::limits::Reason;
+use crate::problem::Region;
 
 /// How far one entry may move, in the units of the network.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,89 +74,62 @@ impl Perturbation {
         }
     }
 
-    /// The paper's for PhysioNet: all features within `eps`, ratios (FiO2, SaO2; there the network's scale is that of
-    /// the ratio) inside [0, 1], and of the statics Age and Height. Found by name; for other tasks all features and no
-    /// statics.
-    pub fn paper(task: &Task, eps: f64) -> Self {
-        let (features, statics) = match task {
-            Task::Forecasting { features, statics } => (&features[..], &statics[..]),
-            Task::Classification { .. } => (&[][..], &[][..]),
+    /// What a model file says of its task: the features and statics that are perturbed, within `eps`, each inside its
+    /// range.
+    pub fn of_task(task: &Task, eps: f64) -> Self {
+        let Task::Forecasting { features, statics, ranges, perturbed, .. } = task else {
+            return Self { features: Vec::new(), statics: Vec::new() };
         };
-        let feature = |name: &String| match name.as_str() {
-            "FiO2" | "SaO2" => Allowance { radius: eps, range: Interval::new(0.0, 1.0) },
-            _ => Allowance::within(eps),
+        let of = |name: &String, moves: bool| {
+            let anywhere = [f64::NEG_INFINITY, f64::INFINITY];
+            let [low, high] = ranges.get(name).copied().unwrap_or(anywhere);
+            Allowance { radius: if moves { eps } else { 0.0 }, range: Interval::new(low, high) }
         };
-        let fixed = |name: &String| match name.as_str() {
-            "Age" | "Height" => Allowance::within(eps),
-            _ => Allowance::EXACT,
-        };
+        let listed = |name: &String| perturbed.as_ref().map(|all| all.contains(name));
         Self {
-            features: features.iter().map(feature).collect(),
-            statics: statics.iter().map(fixed).collect(),
+            features: features.iter().map(|name| of(name, listed(name).unwrap_or(true))).collect(),
+            statics: statics.iter().map(|name| of(name, listed(name).unwrap_or(false))).collect(),
         }
     }
 
-    /// Whether the lists have the sizes of the network's.
-    pub fn fits(&self, encoder: &SeriesEncoder) -> bool {
-        self.features.len() == encoder.features() && self.statics.len() == encoder.statics()
+    /// The largest finite radius.
+    pub fn reach(&self) -> f64 {
+        let radii = self.features.iter().chain(&self.statics).map(|a| a.radius);
+        radii.filter(|r| r.is_finite()).fold(0.0, f64::max)
     }
 
-    /// All series considered. The lists must have the sizes of the network's.
-    pub fn region(&self, series: &Observations, arithmetic: Arithmetic) -> SeriesRegion {
-        self.build(series, |allowance, value| allowance.around(value, arithmetic))
-    }
-
-    /// The same rounded inwards: what is in here is certainly allowed.
-    pub fn inner_region(&self, series: &Observations) -> SeriesRegion {
-        self.build(series, Allowance::inside)
-    }
-
-    fn build(&self, series: &Observations, interval: impl Fn(&Allowance, f64) -> Interval) -> SeriesRegion {
-        let width = self.features.len().max(1);
-        let value = |i: usize| {
-            if series.mask[i] {
-                interval(&self.features[i % width], series.values[i])
-            } else {
-                Interval::point(0.0)
+    /// All series considered, as inputs of a program. The lists must have the sizes of the network's.
+    pub fn region(
+        &self,
+        program: &SeriesProgram,
+        series: &Observations,
+        arithmetic: Arithmetic,
+    ) -> Result<Region, Reason> {
+        let inputs = program.program().inputs();
+        for (found, expected) in [
+            (self.statics.len(), inputs.first().map_or(0, |input| input.shape.len())),
+            (self.features.len(), series.values.len() / series.times.len().max(1)),
+        ] {
+            if found != expected && !(series.times.is_empty() && expected == 0) {
+                return Err(Reason::InputSize { found, expected });
             }
-        };
-        let collect = |intervals: Vec<Interval>| {
-            BoxVec::new(
-                intervals.iter().map(|i| i.lower).collect(),
-                intervals.iter().map(|i| i.upper).collect(),
-            )
-        };
-        SeriesRegion {
-            statics: collect(
-                series.statics.iter().zip(&self.statics).map(|(x, a)| interval(a, *x)).collect(),
-            ),
-            values: collect((0..series.values.len()).map(value).collect()),
         }
-    }
-}
-
-/// A set of series with the same times and the same mask.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SeriesRegion {
-    /// Their statics.
-    pub statics: BoxVec,
-    /// Their values, row by row; 0 where nothing is observed.
-    pub values: BoxVec,
-}
-
-impl SeriesRegion {
-    /// The values at one point.
-    pub fn row(&self, point: usize, features: usize) -> BoxVec {
-        let at = point * features..(point + 1) * features;
-        BoxVec::new(self.values.lower[at.clone()].to_vec(), self.values.upper[at].to_vec())
-    }
-
-    /// Whether a series with the same times and mask lies inside.
-    pub fn contains(&self, series: &Observations) -> bool {
-        let inside = |i: usize| !series.mask[i] || self.values.get(i).contains(series.values[i]);
-        self.statics.contains(&series.statics)
-            && series.values.len() == self.values.len()
-            && (0..series.values.len()).all(inside)
+        let build = |interval: &dyn Fn(&Allowance, f64) -> Interval| -> Vec<BoxVec> {
+            let statics = BoxVec::collect(series.statics.len(), |i| interval(&self.statics[i], series.statics[i]));
+            let width = self.features.len();
+            let seen = program.points().iter().map(|&point| {
+                BoxVec::collect(width, |i| match series.mask[point * width + i] {
+                    true => interval(&self.features[i], series.values[point * width + i]),
+                    false => Interval::point(0.0),
+                })
+            });
+            std::iter::once(statics).chain(seen).collect()
+        };
+        Ok(Region {
+            outer: build(&|allowance, value| allowance.around(value, arithmetic)),
+            inner: build(&Allowance::inside),
+            radius: self.reach(),
+        })
     }
 }
 

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use crate::arithmetic::{Arithmetic, analysis_error};
-use crate::interval::BoxVec;
 use crate::kernels;
 use crate::rows::Rows;
 use crate::support::Support;
 
-use super::super::{Changing, Spot};
+use super::super::{Changing, Image, Spot};
 use super::{AffineMap, Matrix, multiply};
 
 /// An affine map, or the change of one, over a region: what it adds and what rounding is proportional to.
@@ -35,12 +34,11 @@ impl AffineKnown {
     }
 
     /// Of the change between two evaluations: the bias drops out, and a program rounds in both.
-    pub(in super::super) fn of_change(map: &AffineMap, c: &Changing<'_>, on: Support) -> Self {
-        let size = map.apply_difference(c.apart[0], c.elapsed).1;
+    pub(in super::super) fn of_change(map: &AffineMap, c: &Changing<'_>, size: &[f64], on: Support) -> Self {
         let program = map.program_rounding(c);
         Self {
             bias: on.cut(&map.time_shift(c.elapsed).0).into_owned(),
-            magnitude: on.cut(&size).into_owned(),
+            magnitude: on.cut(size).into_owned(),
             program: on.cut(&program).into_owned(),
             arithmetic: Some(Arithmetic::Real),
             on,
@@ -60,11 +58,11 @@ impl AffineMap {
     }
 
     /// `d ↦ W d + elapsed·u`, widened by what a program rounds.
-    pub(in super::super) fn change(&self, c: &Changing<'_>) -> (BoxVec, Vec<f64>) {
-        let (mut moved, size) = self.apply_difference(c.apart[0], c.elapsed);
+    pub(in super::super) fn change(&self, c: &Changing<'_>) -> Image {
+        let (mut value, magnitude) = self.apply_difference(c.apart[0], c.elapsed);
         let program = self.program_rounding(c);
-        moved.widen(|i| program[i]);
-        (moved, size)
+        value.widen(|i| program[i]);
+        Image { value, magnitude }
     }
 
     /// `A ↦ A W`, constant `+ A·(b + t·u)`. Rounding costs at most `γ |A| v`, taken off each row as slack: of the

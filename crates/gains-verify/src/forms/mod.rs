@@ -1,29 +1,26 @@
-//! Enclosing a network by affine forms over its input, forward from the pixels to the outputs.
+//! Enclosing a program by affine forms over its input, forward from the pixels to the outputs.
 //!
 //! Linear bounds pulled backwards need boxes for every step first, and on networks that were not
 //! trained to be certified these boxes lose the input: a box does not know that all its entries move together, so
-//! every decision of the step-size controller looks possible. Affine forms ([`crate::affine_form`]) keep the
+//! every decision of the step-size controller looks possible. Affine forms ([`gains_core::affine_form`]) keep the
 //! dependence on the pixels from the first layer to the last.
 //!
 //! Trajectories that meet are kept apart, each with its own form, up to a few per place; beyond that the
 //! closest are joined.
 
-use std::collections::BTreeMap;
+mod steps;
+
 use std::sync::Arc;
 
-use gains_core::arithmetic::keeps_subnormal_numbers;
-use gains_core::{Arithmetic, Block, BoxVec, Interval, OdeBlock, Rows, Shape, Window};
-use gains_ode::controller::Action;
-use gains_ode::graph::{Edge, Vertex};
-use gains_ode::timeline::{Moment, Place};
-use gains_ode::{Graph, Grid, Tableau};
+use gains_core::affine_form::{AffineForm, Symbols};
+use gains_core::operator::Forming;
+use gains_core::{Activation, Arithmetic, BoxVec, Ode, Operator, Program, Rows, Step};
+use gains_ode::graph::explore;
+use gains_ode::{Graph, Grid, Limits};
 
-use crate::affine_form::{AffineForm, Symbols};
-use crate::analysis::{Bounds, Prepared};
-use crate::box_step::{Reach, StepTrace};
 use crate::limits::{Clock, Reason};
-use crate::property::Property;
-use crate::symbolic_step::{SymbolicSteps, Travelling, evaluate, hull};
+use crate::steps::{Reach, StepTrace};
+use steps::{FormSteps, Travelling};
 
 /// Most forms kept apart at one place of the solver, and at the end.
 const COPIES: usize = 8;
@@ -34,73 +31,139 @@ const MOST_SYMBOLS: usize = 2000;
 
 /// All outputs over one region, as affine forms over its entries.
 pub struct Symbolic {
-    forms: Vec<AffineForm>,
+    forms: Vec<Arc<AffineForm>>,
     /// The trajectories of each ODE block. A place stands there as many times as there are forms for it.
     pub graphs: Vec<Graph<Reach, StepTrace>>,
     /// All outputs.
     pub output: BoxVec,
 }
 
+/// The forms of all values so far, for one way the trajectories may have gone.
+type World = Vec<Arc<AffineForm>>;
+
 impl Symbolic {
-    /// Encloses every layer over the inputs in `region`.
+    /// Encloses every value over the inputs in `region`, one box for each.
     pub fn new(
-        prepared: &Prepared,
-        region: &BoxVec,
+        program: &Program,
+        region: &[BoxVec],
         arithmetic: Arithmetic,
         clock: Clock<'_>,
     ) -> Result<Self, Reason> {
-        if !keeps_subnormal_numbers() {
-            return Err(Reason::FlushToZero);
-        }
-        let expected = prepared.network.input().len();
-        if region.len() != expected {
-            return Err(Reason::InputSize { found: region.len(), expected });
-        }
-        if !region.is_sane() {
-            return Err(Reason::Overflow { time: 0.0 });
-        }
         let mut symbols = Symbols::default();
-        let mut forms = vec![AffineForm::from_box(region, &mut symbols)];
+        let inputs = region.iter().map(|b| Arc::new(AffineForm::from_box(b, &mut symbols)));
+        let mut worlds: Vec<World> = vec![inputs.collect()];
         let mut graphs = Vec::new();
-        for (index, block) in prepared.network.blocks.iter().enumerate() {
-            match block {
-                Block::Stack(stack) => {
-                    for form in &mut forms {
-                        clock.check(0)?;
-                        let input = std::mem::take(form);
-                        let all = evaluate(stack, None, input, 0.0, None, arithmetic, &mut symbols)?;
-                        *form = AffineForm::clone(all.output());
+        let relus = only_relu_takes(program);
+        for (value, node) in program.nodes() {
+            match &node.operator {
+                Step::Plain(operator) => {
+                    let held = held(&worlds);
+                    for world in &mut worlds {
+                        clock.check(held)?;
+                        let arguments: Vec<&AffineForm> = node.from.iter().map(|&v| &*world[v]).collect();
+                        let then_relu = relus[value];
+                        let formed = Forming { time: 0.0, arithmetic, then_relu, matrix: None };
+                        let form = operator.form(&arguments, None, formed, &mut symbols);
+                        if !form.is_sane() {
+                            return Err(Reason::Overflow { time: 0.0 });
+                        }
+                        world.push(Arc::new(form));
                     }
                 }
-                Block::Ode(ode) => {
-                    let start = merge(std::mem::take(&mut forms), 1, &mut symbols);
-                    let matrices = prepared.ode_matrices(index);
-                    let mut walk = Walk { ode, matrices, arithmetic, clock, symbols: &mut symbols };
-                    let (graph, ends) = walk.explore(start)?;
+                Step::Ode(ode) => {
+                    let world = one_world(worlds, &mut symbols);
+                    let start = AffineForm::clone(&world[node.from[0]]);
+                    let (graph, ends) = through(ode, start, arithmetic, clock, &mut symbols)?;
                     graphs.push(graph);
-                    forms = ends;
+                    let grown = |end: Arc<Travelling>| {
+                        let mut world = world.clone();
+                        world.push(Arc::new(end.state.clone()));
+                        world
+                    };
+                    worlds = ends.into_iter().map(grown).collect();
                 }
             }
         }
+        let forms: Vec<Arc<AffineForm>> = worlds.iter().map(|world| world[program.output()].clone()).collect();
         let output = hull(forms.iter().map(|f| &f.bounds));
         Ok(Self { forms, graphs, output })
     }
 
-    /// Certified lower bounds of the rows of a property: of each form as a whole, and of its box.
-    pub fn bound(&self, property: &Property) -> Bounds {
-        let window = Window::full(Shape::flat(property.outputs));
-        let rows = Rows::new(window, property.rows.concat());
+    /// Certified lower bounds of rows on the outputs: of each form as a whole, and of its box.
+    pub fn lower_bounds(&self, rows: &Rows) -> Vec<f64> {
         let nothing = if self.forms.is_empty() { f64::NEG_INFINITY } else { f64::INFINITY };
-        let mut lower = vec![nothing; property.rows.len()];
+        let mut lower = vec![nothing; rows.count];
         for form in &self.forms {
             let plain = rows.lower_bounds(&form.bounds);
-            for ((bound, row), plain) in lower.iter_mut().zip(&property.rows).zip(plain) {
-                // `max` ignores what is not a number.
-                *bound = bound.min(form.functional(row).lower.max(plain));
+            for (row, (bound, plain)) in lower.iter_mut().zip(plain).enumerate() {
+                let own = form.functional(rows.row(row)).lower + rows.constant[row];
+                let owed = 4.0 * f64::EPSILON * (own.abs() + rows.constant[row].abs()) + rows.slack[row];
+                // `max` ignores NaN.
+                *bound = bound.min((own - owed).max(plain));
             }
         }
-        Bounds { lower, variants: Vec::new(), at_end: None }
+        lower
     }
+}
+
+/// Memory of all forms.
+fn held(worlds: &[World]) -> usize {
+    worlds.iter().flatten().map(|form| form.bytes()).sum()
+}
+
+/// For every value, whether nothing but a ReLU takes it.
+fn only_relu_takes(program: &Program) -> Vec<bool> {
+    let uses = program.uses();
+    let mut only = vec![false; program.values()];
+    for (_, node) in program.nodes() {
+        if let Step::Plain(Operator::Curve(Activation::Relu)) = &node.operator {
+            only[node.from[0]] = uses[node.from[0]] == 1;
+        }
+    }
+    only
+}
+
+/// Joins, value by value, what happens in several worlds.
+fn one_world(mut worlds: Vec<World>, symbols: &mut Symbols) -> World {
+    if worlds.len() == 1 {
+        return worlds.swap_remove(0);
+    }
+    let values = worlds.first().map_or(0, Vec::len);
+    (0..values)
+        .map(|v| {
+            let same = worlds.iter().all(|world| Arc::ptr_eq(&world[v], &worlds[0][v]));
+            if same {
+                return worlds[0][v].clone();
+            }
+            let all = worlds.iter().map(|world| AffineForm::clone(&world[v])).collect();
+            Arc::new(merge(all, 1, symbols).swap_remove(0))
+        })
+        .collect()
+}
+
+/// All trajectories through one ODE block, and the forms at its end.
+fn through(
+    ode: &Ode,
+    start: AffineForm,
+    arithmetic: Arithmetic,
+    clock: Clock<'_>,
+    symbols: &mut Symbols,
+) -> Result<(Graph<Reach, StepTrace>, Vec<Arc<Travelling>>), Reason> {
+    let spec = ode.solver();
+    let grid = Grid::new(&spec).map_err(gains_ode::Halt::<Reason>::from)?;
+    let start = Travelling::new(start, symbols);
+    let mut carrier = FormSteps::new(&ode.block, grid.tolerance, arithmetic, clock, symbols);
+    let limits = Limits { vertices: clock.budget().vertices, stop: &|| false };
+    let explored = explore(&mut carrier, &grid, vec![start], &limits)?;
+    Ok((explored.graph, explored.ends))
+}
+
+/// The smallest box around several.
+fn hull<'a>(boxes: impl IntoIterator<Item = &'a BoxVec>) -> BoxVec {
+    let mut boxes = boxes.into_iter();
+    let mut all = boxes.next().cloned().unwrap_or_default();
+    boxes.for_each(|b| all.join(b));
+    all
 }
 
 /// Joins the closest forms until at most `most` are left.
@@ -142,129 +205,11 @@ fn closest(forms: &[&AffineForm]) -> (usize, usize) {
     (best.0, best.1)
 }
 
-/// States that have arrived at a place, with the edges they came along.
-struct Arrival {
-    edges: Vec<usize>,
-    states: Travelling,
-}
-
-/// All trajectories through one ODE block.
-struct Walk<'a> {
-    ode: &'a OdeBlock,
-    matrices: &'a [Option<gains_core::affine::Matrix>],
-    arithmetic: Arithmetic,
-    clock: Clock<'a>,
-    symbols: &'a mut Symbols,
-}
-
-impl Walk<'_> {
-    /// Follows all trajectories from the states in `start`, in the order of [`gains_ode::graph::build`].
-    /// Returns them and the states at the end time.
-    fn explore(
-        &mut self,
-        start: Vec<AffineForm>,
-    ) -> Result<(Graph<Reach, StepTrace>, Vec<AffineForm>), Reason> {
-        let grid = Grid::new(&self.ode.solver)?;
-        let steps = SymbolicSteps {
-            dynamics: &self.ode.dynamics,
-            matrices: self.matrices,
-            tableau: Tableau::of(self.ode.solver.method),
-            tolerance: grid.tolerance,
-            arithmetic: self.arithmetic,
-            most_symbols: MOST_SYMBOLS,
-        };
-        let line = &grid.line;
-        let mut vertices: Vec<Vertex<Reach, StepTrace>> = Vec::new();
-        let mut edges: Vec<Edge<Reach>> = Vec::new();
-        let mut ends: Vec<AffineForm> = Vec::new();
-        let symbols = &mut *self.symbols;
-        let mut arrive = |state| Arrival { edges: Vec::new(), states: Travelling::new(state, symbols) };
-        let mut pending: BTreeMap<Place, Vec<Arrival>> =
-            BTreeMap::from([(line.start(), start.into_iter().map(&mut arrive).collect())]);
-        while let Some((place, arrivals)) = pending.pop_first() {
-            for Arrival { edges: incoming, states } in self.meet(arrivals) {
-                let held = pending
-                    .values()
-                    .flatten()
-                    .map(|a| a.states.state.bytes() + a.states.near.as_ref().map_or(0, |n| n.bytes()));
-                self.clock.check(held.sum())?;
-                let limit = self.clock.budget().vertices;
-                if vertices.len() + 1 >= limit {
-                    return Err(Reason::TooManyVertices { limit });
-                }
-                let from = vertices.len();
-                for &edge in &incoming {
-                    edges[edge].to = Some(from);
-                }
-                let (time, step) = (line.time(&place), line.step(&place));
-                let result = steps.step(&states, time, step, grid.judges(&place), self.symbols)?;
-                let actions = grid.decide(&place, result.error.unwrap_or(Interval::point(f64::NAN)));
-                let mut outgoing = Vec::new();
-                for (action, next) in grid.branches(&place, actions) {
-                    let travelling =
-                        if action == Action::Reject { &result.rejected } else { &result.accepted };
-                    let edge = edges.len();
-                    edges.push(Edge {
-                        from,
-                        to: None,
-                        action,
-                        state: Arc::new(travelling.state.bounds.clone().into()),
-                    });
-                    outgoing.push(edge);
-                    match next {
-                        Moment::At(next) => {
-                            let arrival = Arrival { edges: vec![edge], states: travelling.clone() };
-                            pending.entry(next).or_default().push(arrival);
-                        }
-                        Moment::End => ends.push(travelling.state.clone()),
-                    }
-                }
-                if ends.len() > ENDS {
-                    ends = merge(ends, ENDS, self.symbols);
-                }
-                vertices.push(Vertex {
-                    place,
-                    time,
-                    step,
-                    state: Arc::new(states.state.bounds.into()),
-                    error: result.error,
-                    trace: StepTrace::default(),
-                    outgoing,
-                    incoming,
-                });
-            }
-        }
-        let end = hull(ends.iter().map(|f| &f.bounds));
-        Ok((Graph { vertices, edges, end: end.into() }, ends))
-    }
-
-    /// Joins arrivals until few enough are left to go on apart. The same states may come several times:
-    /// accepted with this step, and accepted with a larger one that was then rejected.
-    fn meet(&mut self, all: Vec<Arrival>) -> Vec<Arrival> {
-        let mut arrivals: Vec<Arrival> = Vec::with_capacity(all.len());
-        for arrival in all {
-            match arrivals.iter_mut().find(|a| a.states.origin == arrival.states.origin) {
-                Some(same) => same.edges.extend(arrival.edges),
-                None => arrivals.push(arrival),
-            }
-        }
-        while arrivals.len() > COPIES {
-            let (i, j) = closest(&arrivals.iter().map(|a| &a.states.state).collect::<Vec<_>>());
-            let other = arrivals.swap_remove(j);
-            let mut state = arrivals[i].states.state.join(&other.states.state, self.symbols);
-            reduce(&mut state, self.symbols);
-            arrivals[i].states = Travelling::new(state, self.symbols);
-            arrivals[i].edges.extend(other.edges);
-        }
-        arrivals
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use gains_core::affine::Conv2d;
     use gains_core::description::{ControllerSpec, Method as Rule, SolverSpec};
-    use gains_core::{AffineMap, Stack};
+    use gains_core::{AffineMap, Circuit, OdeBlock, Shape};
 
     use super::*;
     use crate::limits::Budget;

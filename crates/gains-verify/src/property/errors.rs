@@ -1,12 +1,8 @@
-//! ν-δ-robustness: the prediction may become worse by a part ν of its error, and by δ.
+//! ν-δ-robustness: the mean absolute error of a forecast stays below a limit.
 
 use gains_core::arithmetic::{TINY, analysis_error, down, up};
-use gains_core::{BoxVec, Interval};
+use gains_core::{Activation, Arithmetic, BoxVec, Interval, LowerSlope, Relaxation};
 use gains_ode::mean_absolute_error;
-
-use crate::limits::Reason;
-use crate::series::enclosure::Enclosure;
-use crate::series::product::{absolute, absolute_lines};
 
 /// How much worse predictions may become.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,7 +22,7 @@ impl Default for Tolerance {
 
 /// The mean absolute error over the features observed at the target stays below a limit.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ForecastProperty {
+pub struct ErrorLimit {
     /// What is observed at the target.
     pub truth: Vec<f64>,
     /// Features that are observed there.
@@ -35,9 +31,9 @@ pub struct ForecastProperty {
     pub limit: f64,
 }
 
-impl ForecastProperty {
+impl ErrorLimit {
     /// `MAE < (1 + ν)·MAE₀ + δ`, with `MAE₀` the error of the prediction that the concrete program makes; the limit is
-    /// rounded down. `None` if nothing is observed at the target, or a number is none.
+    /// rounded down. `None` if nothing is observed at the target, or a number is NaN.
     pub fn new(truth: &[f64], mask: &[bool], prediction: &[f64], tolerance: Tolerance) -> Option<Self> {
         let observed: Vec<usize> = (0..truth.len().min(mask.len())).filter(|&i| mask[i]).collect();
         let base = down_error(mean_absolute_error(prediction, truth, mask), observed.len());
@@ -71,7 +67,7 @@ impl ForecastProperty {
 
     /// An upper bound of the error, from intervals of the observed features: the mean of what each can be at worst.
     pub fn worst(&self, intervals: &BoxVec) -> f64 {
-        let sum: f64 = self.errors(intervals).iter().map(|d| absolute(*d).upper).sum();
+        let sum: f64 = self.errors(intervals).iter().map(|d| Activation::Absolute.image(*d, Arithmetic::Real).upper).sum();
         self.rounded_up(sum, sum.abs())
     }
 
@@ -82,26 +78,48 @@ impl ForecastProperty {
         if worst.is_nan() { f64::INFINITY } else { worst }
     }
 
-    /// An upper bound of the error from one row for all features together: `|d| ≤ s·d + c`, the chord of each, so the
-    /// sum of the errors is at most `Σ s·output` and a constant. What one feature gains another may lose.
-    pub fn worst_together(&self, enclosure: &Enclosure<'_>, intervals: &BoxVec) -> Result<f64, Reason> {
+    /// One row for all features together: `|d| ≤ s·d + c`, the chord of each, so the sum of the errors is at most
+    /// `Σ s·output` and a constant. What one feature gains another may lose.
+    pub fn together(&self, intervals: &BoxVec) -> Together {
         let mut row = vec![0.0; self.truth.len()];
         let (mut constant, mut size) = (0.0, 0.0_f64);
         for (&output, d) in self.observed.iter().zip(self.errors(intervals)) {
-            let (_, chord) = absolute_lines(d);
+            let chord = Relaxation::new(Activation::Absolute, d, LowerSlope::MinArea, Arithmetic::Real).upper;
             row[output] = -chord.slope;
             constant += chord.intercept - chord.slope * self.truth[output];
             // The slope is a few roundings off where it meets the output; so is the constant.
             size += chord.intercept.abs() + self.truth[output].abs() + d.magnitude();
         }
-        let lower = enclosure.lower_bounds(&[row])?.first().copied().unwrap_or(f64::NEG_INFINITY);
-        Ok(self.rounded_up(constant - lower, size + constant.abs() + lower.abs()))
+        Together { row, constant, size }
     }
+
+    /// An upper bound of the error, given a lower bound of the row for all features together.
+    pub fn worst_together(&self, together: &Together, lower: f64) -> f64 {
+        let Together { constant, size, .. } = together;
+        self.rounded_up(constant - lower, size + constant.abs() + lower.abs())
+    }
+
+    /// The gradient of the sum of the errors.
+    pub fn uphill(&self, outputs: &[f64]) -> Vec<f64> {
+        let mut gradient = vec![0.0; outputs.len()];
+        for &i in &self.observed {
+            gradient[i] = (outputs[i] - self.truth[i]).signum();
+        }
+        gradient
+    }
+}
+
+/// Minus the sum of all errors, from below, but for a constant.
+pub struct Together {
+    /// On the outputs.
+    pub row: Vec<f64>,
+    constant: f64,
+    size: f64,
 }
 
 /// A mean of so many terms, rounded down.
 fn down_error(mean: f64, terms: usize) -> f64 {
-    // Not `max`, which would make an error of 0 of one that is no number.
+    // Not `max`, which would make an error of 0 out of NaN.
     if mean.is_finite() { (mean - analysis_error(terms + 4) * mean).max(0.0) } else { mean }
 }
 
@@ -113,7 +131,7 @@ mod tests {
     fn limits_are_rounded_down_and_worst_cases_up() {
         let truth = [1.0, 5.0, -1.0];
         let mask = [true, false, true];
-        let property = ForecastProperty::new(&truth, &mask, &[1.5, 0.0, -1.5], Tolerance::default()).unwrap();
+        let property = ErrorLimit::new(&truth, &mask, &[1.5, 0.0, -1.5], Tolerance::default()).unwrap();
         assert!(property.limit <= 0.56 && property.limit > 0.559_999);
         // 1.5 and 0.25 at worst.
         let intervals = BoxVec::new(vec![0.0, -1.25], vec![2.5, -1.0]);
@@ -123,10 +141,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_no_property() {
+    fn nan_is_no_property() {
         let tolerance = Tolerance::default();
         let new = |truth: f64, mask: bool, prediction: f64| {
-            ForecastProperty::new(&[truth], &[mask], &[prediction], tolerance)
+            ErrorLimit::new(&[truth], &[mask], &[prediction], tolerance)
         };
         assert!(new(0.0, true, 1.0).is_some());
         assert!(new(0.0, false, 1.0).is_none());

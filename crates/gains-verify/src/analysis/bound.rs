@@ -1,0 +1,169 @@
+//! Bounding rows on the outputs by everything an analysis has.
+
+use std::sync::Arc;
+
+use gains_core::{BoxVec, RowBlock, Rows};
+
+use super::{Analysis, Point, Steered};
+use crate::front::{Front, Subject};
+use crate::groups::Groups;
+use crate::limits::Reason;
+use crate::method::Variant;
+use gains_core::program::Flight;
+
+/// Certified lower bounds of rows on the outputs.
+#[derive(Clone, Debug)]
+pub struct Bounds {
+    /// The best bound of each row.
+    pub lower: Vec<f64>,
+    /// Bounds by slope variant, rows pulled all the way to the input.
+    pub variants: Vec<(Variant, Vec<f64>)>,
+    /// Bounds from the rows at the end of the last ODE block, over its final box.
+    pub at_end: Option<Vec<f64>>,
+}
+
+/// Rounds of gradient ascent for the row with the lowest bound.
+const POLISH: usize = 20;
+
+/// Raises bounds to better ones.
+fn raise(best: &mut [f64], candidate: &[f64]) {
+    for (best, new) in best.iter_mut().zip(candidate) {
+        *best = best.max(*new);
+    }
+}
+
+impl Analysis<'_> {
+    /// Certified lower bounds of rows on the outputs over the whole region.
+    pub fn bound(&self, rows: &Rows) -> Result<Bounds, Reason> {
+        let mut lower = rows.lower_bounds(self.output());
+        let finals = self.recipe.finals;
+        if let Some(symbolic) = &self.symbolic {
+            raise(&mut lower, &symbolic.lower_bounds(rows));
+        }
+        if finals.is_empty() || rows.count == 0 {
+            return Ok(Bounds { lower, variants: Vec::new(), at_end: None });
+        }
+        let mut at_end: Option<Vec<f64>> = None;
+        let mut on_the_way = vec![f64::NEG_INFINITY; rows.count];
+        // Rows at the start of the first ODE block: the last that are seen.
+        let mut at_start: Option<(Flight, Groups)> = None;
+        let mut latest: Vec<Vec<f64>> = Vec::new();
+        let steered = Steered { stop_there: self.recurrent, ..Steered::default() };
+        let visit = |flight: &Flight, groups: &Groups| {
+            at_start = self.recipe.polish.then(|| (flight.clone(), groups.clone()));
+            latest = groups.by_variant(flight, &self.over_inputs(flight), finals.len());
+            at_end.get_or_insert_with(|| latest[0].clone());
+            for bounds in &latest {
+                raise(&mut on_the_way, bounds);
+            }
+        };
+        let (pulled, groups) = self.pull_steered(self.program.output(), rows.clone(), finals, visit, steered)?;
+        if self.recipe.boxes {
+            raise(&mut lower, &on_the_way);
+        } else {
+            lower.fill(f64::NEG_INFINITY);
+        }
+        if self.recurrent {
+            let bounds = groups.by_variant(&pulled, &self.over_inputs(&pulled), finals.len());
+            self.bound_front(pulled, &groups, &bounds, &mut lower)?;
+            return Ok(Bounds { lower, variants: Vec::new(), at_end });
+        }
+        let bounds = self.over_inputs(&pulled);
+        let variants: Vec<_> =
+            finals.iter().copied().zip(groups.by_variant(&pulled, &bounds, finals.len())).collect();
+        for (_, bounds) in &variants {
+            raise(&mut lower, bounds);
+        }
+        if let Some((flight, groups)) = at_start {
+            self.polish(&flight, &groups, &variants, &mut lower)?;
+        }
+        Ok(Bounds { lower, variants, at_end })
+    }
+
+    /// Takes the best variant of every row on through a recurrent encoder; a second time, where that is wanted, with the
+    /// lines and planes that are best where the bound is attained.
+    fn bound_front(
+        &self,
+        mut flight: Flight,
+        groups: &Groups,
+        bounds: &[Vec<f64>],
+        lower: &mut [f64],
+    ) -> Result<(), Reason> {
+        let best = |row: usize| {
+            (0..bounds.len()).max_by(|a, b| bounds[*a][row].total_cmp(&bounds[*b][row])).unwrap_or(0)
+        };
+        let chosen: Vec<usize> = (0..lower.len()).map(|row| groups.row_of(&flight, row, best(row))).collect();
+        flight.select(&chosen);
+        for bounds in bounds {
+            raise(lower, bounds);
+        }
+        let start = (0..self.program.values()).rev().find(|&value| flight.on(value).is_some());
+        let Some(start) = start else { return Ok(()) };
+        let mut first = flight.clone();
+        self.pull_front(&mut first, start, &[])?;
+        raise(lower, &self.over_inputs(&first));
+        if self.recipe.polish {
+            let points = self.points_of(&first, start);
+            if points.len() == flight.count() {
+                self.pull_front(&mut flight, start, &points)?;
+                raise(lower, &self.over_inputs(&flight));
+            }
+        }
+        Ok(())
+    }
+
+    /// Where rows on the inputs are least, for every row: all values in front of the first ODE block there. Only how
+    /// good a bound becomes depends on them.
+    fn points_of(&self, flight: &Flight, start: usize) -> Vec<Point> {
+        let Some(front) = self.program.front(start) else { return Vec::new() };
+        let region = self.region();
+        (0..flight.count())
+            .map(|row| {
+                let corners: Vec<Vec<f64>> = (0..region.len()).map(|v| corner(flight.on(v), row, &region[v])).collect();
+                let inputs: Vec<&[f64]> = corners.iter().map(Vec::as_slice).collect();
+                front.evaluate(&inputs, 0.0, gains_core::Precision::Float64).values
+            })
+            .collect()
+    }
+
+    /// Improves the slopes in front of the first ODE block for the row with the lowest bound, until it is no
+    /// longer the lowest or nothing more comes of it.
+    fn polish(
+        &self,
+        at_start: &Flight,
+        groups: &Groups,
+        variants: &[(Variant, Vec<f64>)],
+        lower: &mut [f64],
+    ) -> Result<(), Reason> {
+        let Some(front) = Front::new(self, self.arithmetic) else { return Ok(()) };
+        let lowest = (0..lower.len()).min_by(|a, b| lower[*a].total_cmp(&lower[*b]));
+        let Some(row) = lowest else { return Ok(()) };
+        let best = (0..variants.len()).max_by(|a, b| variants[*a].1[row].total_cmp(&variants[*b].1[row]));
+        let Some(best) = best else { return Ok(()) };
+        let Some(rows) = at_start.on(front.output) else { return Ok(()) };
+        let row_block: RowBlock = rows.select_rows(&[groups.row_of(at_start, row, best)]).into_full();
+        let bounds = front.whole_region();
+        let subject = Subject {
+            row: Arc::new(row_block),
+            bounds: &bounds,
+            constraints: &[],
+            dual: front.first_dual(variants[best].0.stack),
+        };
+        for solved in front.optimise(&[subject], POLISH, false, &self.clock)? {
+            lower[row] = lower[row].max(solved.bound);
+        }
+        Ok(())
+    }
+}
+
+/// The corner of an input's box where a row on it is least.
+pub(crate) fn corner(rows: Option<&Rows>, row: usize, domain: &BoxVec) -> Vec<f64> {
+    let mut point = domain.upper.clone();
+    let Some(rows) = rows else { return point };
+    for (a, i) in rows.row(row).iter().zip(rows.on().indices()) {
+        if *a > 0.0 {
+            point[i as usize] = domain.lower[i as usize];
+        }
+    }
+    point
+}

@@ -1,0 +1,101 @@
+//! Which lines rows take outside ODE blocks.
+
+use gains_core::arithmetic::analysis_error;
+use gains_core::operator::{Elementwise, Steering};
+use gains_core::operator::curve::CurveKnown;
+use gains_core::relaxation::Lines;
+use gains_core::{Arithmetic, LowerSlope, Rows};
+
+use super::PreparedLines;
+
+/// One policy for each group of rows, its lines prepared.
+pub(super) struct BySlope<'a> {
+    pub lines: &'a [PreparedLines],
+    pub inputs: usize,
+    pub arithmetic: Arithmetic,
+    /// For every group.
+    pub slopes: Vec<LowerSlope>,
+}
+
+impl Steering for BySlope<'_> {
+    fn curve(&mut self, node: Elementwise, known: &CurveKnown, rows: &mut Rows) {
+        let prepared = &self.lines[node.value - self.inputs];
+        let of = |slope: &LowerSlope| prepared.iter().find(|(kind, _)| kind == slope).map(|(_, lines)| lines);
+        let lines: Vec<&Lines> = self.slopes.iter().filter_map(of).collect();
+        if !lines.is_empty() && lines.len() == self.slopes.len() {
+            rows.relax(&lines);
+        } else {
+            rows.relax(&[&known.lines(LowerSlope::MinArea, self.arithmetic)]);
+        }
+    }
+}
+
+/// All values in front of the first ODE block at one point of the region.
+pub(crate) type Point = Vec<Vec<f64>>;
+
+/// Two choices of lines at every activation, for recurrent encoders. Rows that do not know better take the first; a
+/// row that knows at which point its bound is attained takes the better one there, and planes of products likewise.
+pub(crate) struct Pairs<'a> {
+    pub prepared: &'a [Option<[Lines; 2]>],
+    pub inputs: usize,
+    pub arithmetic: Arithmetic,
+    /// One for each row, or none.
+    pub points: &'a [Point],
+}
+
+impl Steering for Pairs<'_> {
+    fn curve(&mut self, node: Elementwise, known: &CurveKnown, rows: &mut Rows) {
+        let own;
+        let lines = match self.prepared.get(node.value - self.inputs).and_then(Option::as_ref) {
+            Some(lines) => lines,
+            None => {
+                own = known.pair(self.arithmetic);
+                &own
+            }
+        };
+        let known_points = self.points.len() == rows.count && self.points.iter().all(|p| node.argument < p.len());
+        if !known_points {
+            rows.relax(&[&lines[0]]);
+            return;
+        }
+        let place = rows.on().clone();
+        let part;
+        let lines = if lines[0].len() == rows.length {
+            lines
+        } else {
+            part = [lines[0].cut(&place), lines[1].cut(&place)];
+            &part
+        };
+        for (row, point) in self.points.iter().enumerate() {
+            relax_at(rows, row, lines, &place.cut(&point[node.argument]));
+        }
+    }
+
+    fn at(&self, row: usize, value: usize) -> Option<&[f64]> {
+        self.points.get(row).and_then(|point| point.get(value)).map(Vec::as_slice)
+    }
+}
+
+/// Pulls one row back through the better of two lines at a point, entry by entry.
+fn relax_at(rows: &mut Rows, row: usize, lines: &[Lines; 2], point: &[f64]) {
+    let gamma = analysis_error(rows.length);
+    let (mut constant, mut owed) = (0.0, 0.0);
+    for (i, a) in rows.row_mut(row).iter_mut().enumerate() {
+        let line = |k: usize| {
+            if *a > 0.0 {
+                (lines[k].lower_slope[i], lines[k].lower_intercept[i])
+            } else {
+                (lines[k].upper_slope[i], lines[k].upper_intercept[i])
+            }
+        };
+        let (first, second) = (line(0), line(1));
+        let value = |(slope, intercept): (f64, f64)| *a * (slope * point[i] + intercept);
+        // Larger is tighter on either side: a row bounds from below.
+        let (slope, intercept) = if value(second) > value(first) { second } else { first };
+        let offset = *a * intercept;
+        *a *= slope;
+        constant += offset;
+        owed += offset.abs() + a.abs() * lines[0].magnitude[i];
+    }
+    rows.absorb(row, constant, gamma * owed);
+}

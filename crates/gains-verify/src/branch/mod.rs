@@ -1,0 +1,384 @@
+//! Branch and bound: case distinctions on the neurons in front of the first ODE block, and on those of its
+//! dynamics at the start.
+//!
+//! A leaf is a part of the region, described by [`crate::front::Split`]s and [`Assumption`]s. In each part
+//!
+//! 1. the pre-activations of the front's last layer are bounded again, over the region cut by what the splits
+//!    imply for the input (each implies a half-space, see [`HalfSpace`]);
+//! 2. the network behind the front is analysed again, from the smaller box: solver steps that only the wide
+//!    box could cause disappear;
+//! 3. the rows that are still open are pulled to the input with slopes and multipliers improved by gradient
+//!    ascent ([`Front::optimise`]), the open rows of all new parts as one block.
+//!
+//! A part whose rows are all positive is closed; the part with the lowest bound is split next. What is proven
+//! for a part also holds for its children, so bounds never get worse, and the smallest bound of all leaves is
+//! proven for the whole region at any time.
+
+mod choose;
+mod draft;
+mod part;
+mod tune;
+
+use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gains_core::arithmetic::down;
+use gains_core::program::Flight;
+use gains_core::{Arithmetic, BoxVec, LowerSlope, Program, RowBlock, Rows, Shape, Support};
+
+use crate::analysis::{Analysis, Steered};
+use crate::best_first::{Leaf, Lowest, proven_everywhere};
+use crate::front::{Front, Split};
+use crate::graph_pull::{RowForm, SlopeTable};
+use crate::groups::Groups;
+use crate::half_space::{Domain, HalfSpace};
+use crate::ledger::Ledger;
+use crate::limits::{Clock, Reason};
+use crate::looseness::Looseness;
+use crate::method::{Method, Variant};
+use crate::steps::{Assumption, Side, StepForm};
+use draft::{Draft, Trial};
+use part::{Expansion, Experience, Part, Place, Target};
+
+/// How rows may pass the network behind the front; each row settles on the best for the whole region.
+const VARIANTS: [Variant; 4] = [
+    Variant::new(LowerSlope::Zero, LowerSlope::Zero, RowForm::Chain),
+    Variant::new(LowerSlope::Zero, LowerSlope::Zero, RowForm::Direct),
+    Variant::new(LowerSlope::Zero, LowerSlope::MinArea, RowForm::Chain),
+    Variant::new(LowerSlope::Zero, LowerSlope::MinArea, RowForm::Direct),
+];
+
+/// How hard to try.
+#[derive(Clone, Copy)]
+struct Effort {
+    /// Rounds of gradient ascent on slopes and multipliers of the front.
+    rounds: usize,
+    /// Improvements of the slopes inside the first ODE block, each with half as many rounds.
+    tunings: usize,
+}
+
+/// For the whole region.
+const ROOT: Effort = Effort { rounds: 40, tunings: 12 };
+/// For every part of it.
+const PART: Effort = Effort { rounds: 30, tunings: 0 };
+
+/// Step size of the first tuning, and by how much it shrinks from one to the next.
+const TUNING: (f64, f64) = (0.3, 0.8);
+
+/// Splits tried at once.
+const MOST_TRIED: usize = 8;
+
+/// Neurons of the dynamics considered for splitting, for every open row.
+const MOST_INNER: usize = 6;
+
+/// What branch and bound found.
+#[derive(Clone, Debug)]
+pub struct Branched {
+    /// Proven lower bound of every row over the whole region, at least what it started from.
+    pub margin: f64,
+    /// Inputs that violate the property, if some turned up.
+    pub witness: Option<Point>,
+    /// Parts that were bounded.
+    pub parts: usize,
+    /// Why it stopped before everything was closed.
+    pub stopped: Option<Reason>,
+    /// Time spent on the whole region before it was split, where that is told apart.
+    pub root: Option<Duration>,
+    /// Where the bound of the whole region loses, if splitting it was not enough.
+    pub looseness: Option<Looseness>,
+}
+
+impl Branched {
+    /// Nothing but what was known before.
+    pub(crate) fn new(known: &[f64]) -> Self {
+        let margin = known.iter().copied().fold(f64::INFINITY, f64::min);
+        Self { margin, witness: None, parts: 0, stopped: None, root: None, looseness: None }
+    }
+}
+
+/// One value for each input of a program.
+pub(crate) type Point = Vec<Vec<f64>>;
+
+/// Looks at inputs and returns a counterexample if they are one, or are next to one.
+pub(crate) type Judge<'a> = &'a (dyn Fn(&Point) -> Option<Point> + Sync);
+
+/// What is to be proved, and by which means.
+#[derive(Clone, Copy)]
+pub(crate) struct Task<'a> {
+    pub program: &'a Program,
+    /// The program from the first ODE block on, if nothing behind it takes anything in front.
+    pub behind: Option<&'a Program>,
+    /// Rows on the outputs, all of which must be positive.
+    pub rows: &'a Rows,
+    pub arithmetic: Arithmetic,
+    pub clock: Clock<'a>,
+    pub judge: Judge<'a>,
+    /// Threads to use.
+    pub workers: usize,
+    /// Memory held meanwhile.
+    pub held: usize,
+}
+
+/// Splits a region.
+pub(crate) struct Brancher<'a, 't> {
+    task: &'t Task<'a>,
+    front: Front,
+    behind: &'a Program,
+    domain: Domain,
+    /// For the last layer: neurons that may matter, and rows below them and below their negatives.
+    neurons: Vec<usize>,
+    rows: RowBlock,
+}
+
+impl<'a, 't> Brancher<'a, 't> {
+    /// Prepares to split the region of an analysis; `None` if the network has nothing in front of its first
+    /// ODE block that could be split.
+    pub fn new(task: &'t Task<'a>, analysis: &Analysis<'a>) -> Option<Self> {
+        let front = Front::new(analysis, task.arithmetic)?;
+        let behind = task.behind?;
+        let domain = Domain::new(&joined(front.region()));
+        let last = front.layers.len() - 1;
+        let bounds = front.whole_region();
+        let image = front.layers[last].activation.image_box(&bounds[last], task.arithmetic);
+        let neurons: Vec<usize> = (0..image.len()).filter(|&i| image.lower[i] < image.upper[i]).collect();
+        let rows = neuron_rows(&front, last, &neurons, &bounds);
+        Some(Self { task, front, behind, domain, neurons, rows })
+    }
+
+    /// Splits until everything is proven, a counterexample turns up or the budget is spent. `known` are bounds
+    /// that are proven already.
+    pub fn run(&self, known: &[f64]) -> Branched {
+        let started = Instant::now();
+        let mut outcome = Branched::new(known);
+        let mut open: BinaryHeap<Lowest<Part>> = BinaryHeap::new();
+        let mut experience: HashMap<Place, Experience> = HashMap::new();
+        let mut proven = f64::INFINITY;
+        match self.root(known) {
+            Ok(root) => {
+                outcome.witness = self.counterexample(&root);
+                outcome.looseness = self.looseness(&root);
+                open.push(Lowest(root));
+            }
+            Err(reason) => {
+                outcome.stopped = Some(reason);
+                return outcome;
+            }
+        }
+        outcome.parts = 1;
+        outcome.root = Some(started.elapsed());
+        let mut bytes = self.task.held;
+        while outcome.witness.is_none() && outcome.stopped.is_none() {
+            let mut batch: Vec<Part> = Vec::new();
+            while batch.len() < self.task.workers
+                && let Some(Lowest(part)) = open.pop()
+            {
+                if part.targets.is_empty() {
+                    proven = proven.min(part.bound());
+                } else {
+                    bytes -= part.bytes().min(bytes);
+                    batch.push(part);
+                }
+            }
+            if batch.is_empty() {
+                break;
+            }
+            let expansions = match self.task.clock.check(bytes) {
+                Ok(()) => self.expand_all(&batch, &experience),
+                Err(reason) => batch.iter().map(|_| Err(reason.clone())).collect(),
+            };
+            for (part, expansion) in batch.into_iter().zip(expansions) {
+                match expansion {
+                    Ok(Expansion { children, learnt, parts }) => {
+                        outcome.parts += parts;
+                        for (place, share) in learnt {
+                            let seen = experience.entry(place).or_default();
+                            seen.share += share;
+                            seen.count += 1.0;
+                        }
+                        for child in children {
+                            outcome.witness = outcome.witness.or_else(|| self.counterexample(&child));
+                            bytes += child.bytes();
+                            open.push(Lowest(child));
+                        }
+                    }
+                    Err(reason) => {
+                        outcome.stopped = Some(reason);
+                        open.push(Lowest(part));
+                    }
+                }
+            }
+        }
+        outcome.margin = outcome.margin.max(proven_everywhere(proven, &open));
+        if outcome.stopped.is_none() {
+            outcome.looseness = None;
+        }
+        outcome
+    }
+
+    /// Expands several parts, each on its own thread.
+    fn expand_all(
+        &self,
+        batch: &[Part],
+        experience: &HashMap<Place, Experience>,
+    ) -> Vec<Result<Expansion, Reason>> {
+        if let [only] = batch {
+            return vec![self.expand(only, experience)];
+        }
+        std::thread::scope(|scope| {
+            let spawn = |part| scope.spawn(move || self.expand(part, experience));
+            let workers: Vec<_> = batch.iter().map(spawn).collect();
+            let done = workers.into_iter().map(|w| w.join().unwrap_or_else(|e| std::panic::resume_unwind(e)));
+            done.collect()
+        })
+    }
+
+    fn counterexample(&self, part: &Part) -> Option<Point> {
+        part.targets.iter().find_map(|target| (self.task.judge)(&target.minimiser))
+    }
+
+    /// The whole region as the first part.
+    fn root(&self, known: &[f64]) -> Result<Part, Reason> {
+        let bounds = self.front.whole_region();
+        let start = self.front.output_box(&bounds[bounds.len() - 1]);
+        let open: Vec<usize> = (0..known.len()).filter(|&i| known[i] <= 0.0).collect();
+        let closed = known.iter().copied().filter(|k| *k > 0.0).fold(f64::INFINITY, f64::min);
+        let analysis = self.analyse(start.clone(), &[])?;
+        let mut targets = Vec::new();
+        let mut trials: Vec<Vec<Trial>> = Vec::new();
+        for &property in &open {
+            let pull = |variant: &Variant| self.pull(&analysis, property, variant, None);
+            let all = VARIANTS.iter().map(pull).collect::<Result<Vec<_>, _>>()?;
+            targets.push(Target {
+                property,
+                variant: VARIANTS[0],
+                table: None,
+                row: all[0].row.clone(),
+                bound: all.iter().map(|trial| trial.bound).fold(known[property], f64::max),
+                reached: f64::NEG_INFINITY,
+                dual: self.front.first_dual(LowerSlope::Zero),
+                fresh: self.front.first_dual(LowerSlope::Zero),
+                minimiser: Vec::new(),
+                output: Vec::new(),
+                losses: Vec::new(),
+                behind: Vec::new(),
+                inner: Vec::new(),
+                steps: Arc::new([]),
+            });
+            trials.push(all);
+        }
+        let (constraints, assumed, cuts) = (Vec::new(), Vec::new(), Vec::new());
+        let part = Part { bounds, constraints, assumed, cuts, start: Arc::new(start), targets, closed };
+        let draft = Draft { part, analysis: Some(analysis), trials };
+        self.finish(vec![draft], ROOT)?.pop().ok_or(Reason::Empty)
+    }
+
+    /// Analyses everything behind the front from a box.
+    fn analyse(&self, start: BoxVec, assumed: &[Assumption]) -> Result<Analysis<'a>, Reason> {
+        let (method, form) = (Method::Tight, StepForm::Difference);
+        let Task { arithmetic, clock, .. } = *self.task;
+        Analysis::assuming(self.behind, vec![start], assumed, method, form, arithmetic, clock)
+    }
+
+    /// Pulls a row of the property through everything behind the front.
+    fn pull(
+        &self,
+        analysis: &Analysis<'a>,
+        property: usize,
+        variant: &Variant,
+        table: Option<&Arc<SlopeTable>>,
+    ) -> Result<Trial, Reason> {
+        let row = self.task.rows.select_rows(&[property]);
+        let (mut bound, mut ledger) = (f64::NEG_INFINITY, Ledger::default());
+        let visit = |flight: &Flight, _: &Groups| {
+            let over_boxes = flight.lower_bounds(|value| &analysis.values()[value]);
+            bound = over_boxes.into_iter().fold(bound, f64::max);
+        };
+        let steered = Steered { slopes: table.map(Arc::as_ref), ledger: Some(&mut ledger), stop_there: false };
+        let from = self.behind.output();
+        let (mut pulled, _) = analysis.pull_steered(from, row, &[*variant], visit, steered)?;
+        // The only input of what is behind the front.
+        let rows = pulled.take(0).unwrap_or_else(|| Rows::zeros(1, Support::full(self.behind.shape(0))));
+        Ok(Trial { row: Arc::new(rows.into_full()), bound, ledger, table: table.cloned() })
+    }
+
+    /// The argument of an activation of the first ODE block's dynamics.
+    fn argument(&self, value: usize) -> Option<usize> {
+        let (_, ode) = self.behind.odes().next()?;
+        ode.block.dynamics.node(value).map(|node| node.from[0])
+    }
+
+    /// What a split of a neuron of the front implies for the input.
+    fn half_space(&self, split: &Split, part: &Part) -> HalfSpace {
+        let last = self.front.layers.len() - 1;
+        let known = self.neurons.binary_search(&split.neuron).ok().filter(|_| split.layer == last);
+        let own;
+        let (rows, count, at) = match known {
+            Some(at) => (&self.rows, self.neurons.len(), at),
+            None => {
+                own = neuron_rows(&self.front, split.layer, &[split.neuron], &part.bounds);
+                (&own, 1, 0)
+            }
+        };
+        // At most the threshold: so is whatever lies below. At least: its negative is at most `−at`.
+        match split.side {
+            Side::Below => half_space(rows, at, split.at),
+            Side::Above => half_space(rows, count + at, -split.at),
+        }
+    }
+
+    /// Bounds the pre-activations of the last layer again, over the region cut by half-spaces.
+    fn tighten(&self, bounds: &mut BoxVec, cuts: &[Arc<HalfSpace>]) {
+        let cuts: Vec<&HalfSpace> = cuts.iter().map(Arc::as_ref).collect();
+        let (rows, count) = (&self.rows, self.neurons.len());
+        for (at, &i) in self.neurons.iter().enumerate() {
+            let bound = |row: usize| {
+                self.domain.lower_bound(rows.row(row), rows.constant[row], rows.slack[row], &cuts)
+            };
+            bounds.lower[i] = bounds.lower[i].max(bound(at));
+            bounds.upper[i] = bounds.upper[i].min(-bound(count + at));
+        }
+    }
+}
+
+/// Where a row is at most `threshold`.
+fn half_space(rows: &RowBlock, row: usize, threshold: f64) -> HalfSpace {
+    let constant = down(down(rows.constant[row] - rows.slack[row]) - threshold);
+    HalfSpace { coefficients: rows.row(row).to_vec(), constant }
+}
+
+/// Whether a box is enough smaller than another for a new analysis to pay.
+fn shrunk(from: &BoxVec, to: &BoxVec) -> bool {
+    let total = |b: &BoxVec| b.lower.iter().zip(&b.upper).map(|(l, u)| u - l).sum::<f64>();
+    total(to) < 0.995 * total(from)
+}
+
+/// Rows on the input below the given neurons and below their negatives.
+fn neuron_rows(front: &Front, layer: usize, neurons: &[usize], bounds: &[Arc<BoxVec>]) -> RowBlock {
+    best_to_input(front, &Rows::units(front.shape(layer), neurons), layer, bounds)
+}
+
+/// Pulls rows on a layer to the input with several slopes, and keeps for each the one with the best bound.
+fn best_to_input(front: &Front, rows: &Rows, layer: usize, bounds: &[Arc<BoxVec>]) -> RowBlock {
+    let slopes = [LowerSlope::Zero, LowerSlope::MinArea, LowerSlope::One];
+    let mut all = slopes.into_iter().map(|slope| front.to_input(rows.clone(), layer, bounds, slope));
+    let region = joined(front.region());
+    let lower_bounds = |rows: &RowBlock| {
+        Rows::from_block(rows.clone(), Support::full(Shape::flat(region.len()))).lower_bounds(&region)
+    };
+    let mut best = all.next().unwrap_or_default();
+    let mut known = lower_bounds(&best);
+    for other in all {
+        let bounds = lower_bounds(&other);
+        let better: Vec<usize> = (0..best.count).filter(|&i| bounds[i] > known[i]).collect();
+        best.put(&better, &other.select(&better));
+        better.iter().for_each(|&i| known[i] = bounds[i]);
+    }
+    best
+}
+
+/// The boxes of all inputs, one after the other.
+fn joined(region: &[BoxVec]) -> BoxVec {
+    let side = |get: fn(&BoxVec) -> &Vec<f64>| region.iter().flat_map(|b| get(b)).copied().collect();
+    BoxVec::new(side(|b| &b.lower), side(|b| &b.upper))
+}

@@ -1,0 +1,166 @@
+//! Parts of the region, and what is known in each.
+
+use std::sync::Arc;
+
+use gains_core::{BoxVec, RowBlock};
+
+use crate::best_first::Leaf;
+use crate::front::{Constraint, Dual, Solved};
+use crate::graph_pull::SlopeTable;
+use crate::half_space::HalfSpace;
+use crate::method::Variant;
+use crate::steps::{Assumption, Side};
+
+/// Where a neuron is that can be split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Place {
+    /// In front of the first ODE block: layer of the front, neuron.
+    Front(usize, usize),
+    /// In the dynamics, at the initial state and time: the value of an activation, neuron.
+    Dynamics(usize, usize),
+}
+
+/// A neuron of the dynamics, what it costs a row, and rows on the front's output below its input and below
+/// the negative of that.
+#[derive(Clone)]
+pub(super) struct Inner {
+    /// The value its activation makes.
+    pub(super) value: usize,
+    pub(super) neuron: usize,
+    pub(super) loss: f64,
+    /// Where to split it: what leads to the kink where the neuron costs most.
+    pub(super) at: f64,
+    /// The row's coefficient on its value, and the part of that which its lower slope lets through.
+    pub(super) weight: (f64, f64),
+    pub(super) below: [Arc<RowBlock>; 2],
+}
+
+/// A row of the property that is not proven yet in some part.
+#[derive(Clone)]
+pub(super) struct Target {
+    /// Which row.
+    pub(super) property: usize,
+    /// How it passes what is behind the front.
+    pub(super) variant: Variant,
+    /// Its slopes in the first ODE block, instead of the variant's.
+    pub(super) table: Option<Arc<SlopeTable>>,
+    /// The best row on the front's output.
+    pub(super) row: Arc<RowBlock>,
+    /// What is proven.
+    pub(super) bound: f64,
+    /// The part of that which the row and the dual give.
+    pub(super) reached: f64,
+    pub(super) dual: Dual,
+    /// The same for the row that was pulled last, whether it was the best or not.
+    pub(super) fresh: Dual,
+    /// The inputs where the row is smallest.
+    pub(super) minimiser: Vec<Vec<f64>>,
+    /// The front's output there, along the lines the row took.
+    pub(super) output: Vec<f64>,
+    /// What the front's neurons cost, by layer.
+    pub(super) losses: Vec<Vec<f64>>,
+    /// Coefficients behind the front's neurons, by layer.
+    pub(super) behind: Vec<Vec<f32>>,
+    /// The neurons of the dynamics that cost most.
+    pub(super) inner: Vec<Inner>,
+    /// What the steps of the first ODE block cost: time, size, cost.
+    pub(super) steps: Arc<[(f64, f64, f64)]>,
+}
+
+/// A part of the region.
+pub(super) struct Part {
+    pub(super) bounds: Vec<Arc<BoxVec>>,
+    pub(super) constraints: Vec<Constraint>,
+    pub(super) assumed: Vec<Assumption>,
+    pub(super) cuts: Vec<Arc<HalfSpace>>,
+    /// The box behind the front that the targets' rows were made for.
+    pub(super) start: Arc<BoxVec>,
+    pub(super) targets: Vec<Target>,
+    /// The smallest bound of rows that are proven here.
+    pub(super) closed: f64,
+}
+
+impl Target {
+    /// A multiplier for a new constraint with which the row is at least about as good as without the split. A
+    /// positive coefficient `a` on an unstable neuron was taken through a lower slope `s`; above the
+    /// threshold the slope is now one, below it zero, and `a(1 − s)` or `a·s` times the constraint restores `s`.
+    pub(super) fn first_multiplier(&self, choice: &Choice, side: Side) -> f64 {
+        let (coefficient, through) = match choice.place {
+            Place::Front(layer, neuron) => {
+                let a = f64::from(self.behind[layer][neuron]).max(0.0);
+                (a, a * f64::from(self.dual.slopes[layer][neuron]))
+            }
+            Place::Dynamics(value, neuron) => {
+                let own = self.inner.iter().find(|i| (i.value, i.neuron) == (value, neuron));
+                own.map_or((0.0, 0.0), |inner| inner.weight)
+            }
+        };
+        match side {
+            Side::Below => through,
+            Side::Above => coefficient - through,
+        }
+    }
+
+    /// Takes over what was found for its row.
+    pub(super) fn take(&mut self, solved: &Solved) {
+        self.bound = self.bound.max(solved.bound);
+        self.reached = solved.bound;
+        self.dual.clone_from(&solved.dual);
+        self.minimiser.clone_from(&solved.minimiser);
+        self.output.clone_from(&solved.output);
+        self.losses.clone_from(&solved.losses);
+        self.behind.clone_from(&solved.behind);
+    }
+}
+
+impl Leaf for Part {
+    fn bound(&self) -> f64 {
+        self.targets.iter().map(|t| t.bound).fold(self.closed, f64::min)
+    }
+}
+
+impl Part {
+    pub(super) fn worst(&self) -> Option<&Target> {
+        self.targets.iter().min_by(|a, b| a.bound.total_cmp(&b.bound))
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let target = |t: &Target| {
+            let losses = t.losses.iter().map(Vec::len).sum::<usize>();
+            let inner = t.inner.iter().map(|i| i.below[0].bytes() + i.below[1].bytes()).sum::<usize>();
+            let inputs = t.minimiser.iter().map(Vec::len).sum::<usize>();
+            t.dual.bytes() + t.fresh.bytes() + 8 * (inputs + losses) + inner + t.row.bytes()
+        };
+        self.targets.iter().map(target).sum::<usize>() + 32 * self.start.len() + 512
+    }
+}
+
+/// A neuron to split.
+pub(super) struct Choice {
+    pub(super) place: Place,
+    pub(super) at: f64,
+    pub(super) loss: f64,
+    /// For neurons of the dynamics, see [`Inner`].
+    pub(super) below: Option<[Arc<RowBlock>; 2]>,
+}
+
+/// A part in which there is no input.
+pub(super) fn emptied(mut part: Part) -> Part {
+    part.targets.clear();
+    part.closed = f64::INFINITY;
+    part
+}
+
+/// A part that was split: its halves, what was learnt about neurons, and how many parts that took.
+pub(super) struct Expansion {
+    pub(super) children: Vec<Part>,
+    pub(super) learnt: Vec<(Place, f64)>,
+    pub(super) parts: usize,
+}
+
+/// How much of what was expected splitting a neuron has brought so far.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Experience {
+    pub(super) share: f64,
+    pub(super) count: f64,
+}

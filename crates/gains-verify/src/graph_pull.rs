@@ -1,0 +1,436 @@
+//! Pulling rows of linear bounds backwards through solver steps and the trajectory graph.
+//!
+//! Inside an ODE block rows only carry the coordinates that are not identically zero anywhere in the
+//! graph, and pass through the dynamics only along neurons that are alive: a coefficient on something
+//! that is always zero never matters. On networks trained to be certified that is a small part.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use gains_core::interval::Centred;
+use gains_core::operator::curve::CurveKnown;
+use gains_core::operator::{ChangeKnown, Elementwise, Known, Steering};
+use gains_core::program::Flight;
+use gains_core::relaxation::Lines;
+use gains_core::{
+    Arithmetic, BoxVec, Interval, LowerSlope, OdeBlock, Relaxation, RowBlock, Rows, Support, kernels,
+};
+use gains_ode::{Action, Graph, Tableau};
+
+use crate::curls;
+use crate::ledger::{Entry, Ledger, Site};
+use crate::limits::{Clock, Reason};
+use crate::steps::{Passage, Reach, StepTrace};
+
+/// How rows pass through a solver step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RowForm {
+    /// Every stage through the dynamics.
+    Direct,
+    /// The first stage through the dynamics, the others as changes from stage to stage; needs a graph made
+    /// in difference form.
+    Chain,
+}
+
+/// How a group of rows passes through an ODE block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RowKind {
+    /// Lower slope of unstable ReLUs.
+    pub slope: LowerSlope,
+    /// Form of the steps.
+    pub form: RowForm,
+}
+
+/// Pulls rows at an ODE's end time back to rows at its start.
+pub struct GraphPull<'a> {
+    /// The block.
+    pub block: &'a OdeBlock,
+    /// The trajectories.
+    pub graph: &'a Graph<Reach, StepTrace>,
+    /// Whose arithmetic is enclosed.
+    pub arithmetic: Arithmetic,
+    /// Time and memory.
+    pub clock: Clock<'a>,
+    /// Memory that others hold meanwhile.
+    held: usize,
+    live: Arc<[u32]>,
+    slopes: Option<&'a SlopeTable>,
+    ledger: Option<RefCell<Ledger>>,
+}
+
+/// Lower slopes of the dynamics' neurons, by value, the same in all steps and stages; only those of unstable
+/// ReLUs matter.
+pub type SlopeTable = Vec<Vec<f32>>;
+
+/// Lines for the rows of one stage of a step, and what is noted on the way.
+struct StageSteering<'s> {
+    slopes: &'s [LowerSlope],
+    per_group: usize,
+    table: Option<&'s SlopeTable>,
+    arithmetic: Arithmetic,
+    ledger: Option<&'s RefCell<Ledger>>,
+    vertex: usize,
+    stage: usize,
+    change: bool,
+    rows: &'s Arc<[usize]>,
+}
+
+impl StageSteering<'_> {
+    fn note(&self, value: usize, rows: &Rows, lines: &[Lines]) {
+        let Some(ledger) = self.ledger else { return };
+        ledger.borrow_mut().entries.push(Entry {
+            site: Site { vertex: self.vertex, stage: self.stage, value, change: self.change },
+            neurons: rows.on().indices(),
+            rows: self.rows.clone(),
+            coefficients: rows.coefficients.clone(),
+            lines: lines.to_vec(),
+            per_group: self.per_group,
+        });
+    }
+}
+
+impl Steering for StageSteering<'_> {
+    fn curve(&mut self, Elementwise { value, .. }: Elementwise, known: &CurveKnown, rows: &mut Rows) {
+        let lines: Vec<Lines> = match self.table {
+            Some(table) => vec![known.lines_with(&table[value], self.arithmetic)],
+            None => self.slopes.iter().map(|&slope| known.lines(slope, self.arithmetic)).collect(),
+        };
+        self.note(value, rows, &lines);
+        rows.relax_each(|row| &lines[row / self.per_group % lines.len()]);
+    }
+
+    fn change(&mut self, value: usize, known: &ChangeKnown, rows: &Rows) {
+        self.note(value, rows, &known.lines[..1]);
+    }
+}
+
+/// Which rows of a step's block pass a stage, and how.
+#[derive(Clone, Copy)]
+struct Passing<'s> {
+    vertex: usize,
+    rows: &'s Arc<[usize]>,
+    slopes: &'s [LowerSlope],
+    parts: usize,
+}
+
+impl<'a> GraphPull<'a> {
+    /// Prepares to pull rows through a graph.
+    pub fn new(
+        block: &'a OdeBlock,
+        graph: &'a Graph<Reach, StepTrace>,
+        arithmetic: Arithmetic,
+        clock: Clock<'a>,
+    ) -> Self {
+        let n = block.state().len();
+        let mut used = vec![false; n];
+        for vertex in &graph.vertices {
+            for (i, used) in used.iter_mut().enumerate() {
+                *used |= vertex.state.lower[i] != 0.0 || vertex.state.upper[i] != 0.0;
+            }
+            for stage in &vertex.trace.stages {
+                for &i in stage.value.trace.alive.iter() {
+                    used[i as usize] = true;
+                }
+            }
+        }
+        for (i, used) in used.iter_mut().enumerate() {
+            *used |= graph.end.lower[i] != 0.0 || graph.end.upper[i] != 0.0;
+        }
+        let live = (0..n as u32).filter(|&i| used[i as usize]).collect();
+        Self { block, graph, arithmetic, clock, held: 0, live, slopes: None, ledger: None }
+    }
+
+    /// Takes the lower slopes from a table instead of the rows' kinds.
+    pub fn with_slopes(self, slopes: &'a SlopeTable) -> Self {
+        Self { slopes: Some(slopes), ..self }
+    }
+
+    /// Counts memory that others hold meanwhile.
+    pub fn beside(self, held: usize) -> Self {
+        Self { held, ..self }
+    }
+
+    fn domain(&self, state: &BoxVec) -> Centred {
+        let pick = |side: &[f64]| self.live.iter().map(|&i| side[i as usize]).collect();
+        BoxVec::new(pick(&state.lower), pick(&state.upper)).centres()
+    }
+
+    /// Pulls rows from the end to the start. The rows are split into as many equal groups as there are
+    /// `kinds`; each group goes its own way. Returns rows on the entries of the state that matter.
+    pub fn pull(&self, rows: Rows, kinds: &[RowKind]) -> Result<Rows, Reason> {
+        let end = RowBlock::clone(&rows.onto(&self.live));
+        let start = self.pull_live(end, kinds)?;
+        Ok(Rows::from_block(start, self.support()).widened())
+    }
+
+    fn support(&self) -> Support {
+        Support::entries(self.block.state(), self.live.clone())
+    }
+
+    /// Like [`Self::pull`], and also tells what the rows met at every activation.
+    pub fn pull_with_ledger(mut self, rows: Rows, kinds: &[RowKind]) -> Result<(Rows, Ledger), Reason> {
+        self.ledger = Some(RefCell::default());
+        let pulled = self.pull(rows, kinds)?;
+        Ok((pulled, self.ledger.map(RefCell::into_inner).unwrap_or_default()))
+    }
+
+    /// A row on the initial state below `sign` times one entry of a value of the dynamics, at the initial time. `None` if
+    /// the entry does not matter there.
+    pub fn entry_row(&self, value: usize, entry: usize, sign: f64) -> Option<RowBlock> {
+        let passage = &self.graph.vertices.first()?.trace.stages.first()?.value;
+        let entry = entry as u32;
+        passage.trace.entries(value)?.binary_search(&entry).ok()?;
+        let dynamics = &self.block.dynamics;
+        let on = Support::entries(dynamics.shape(value), Arc::new([entry]));
+        let mut flight = Flight::new(dynamics.values(), value, Rows::new(on, vec![sign]));
+        let mut steering = StageSteering {
+            slopes: &[LowerSlope::MinArea],
+            per_group: 1,
+            table: None,
+            arithmetic: self.arithmetic,
+            ledger: None,
+            vertex: 0,
+            stage: 0,
+            change: false,
+            rows: &Arc::from([]),
+        };
+        let way = passage.trace.way(self.block.matrices(), Some(&self.live), self.arithmetic);
+        dynamics.pull(&mut flight, &way, &mut steering);
+        let mut row = flight.take(0)?.widened();
+        row.charge(&passage.input_owed);
+        Some(row.into_full())
+    }
+
+    /// The slopes a policy takes at the initial state and time.
+    pub fn slope_table(&self, policy: LowerSlope) -> SlopeTable {
+        let dynamics = &self.block.dynamics;
+        let stage = self.graph.vertices.first().and_then(|vertex| vertex.trace.stages.first());
+        let mut table: SlopeTable = (0..dynamics.values())
+            .map(|value| vec![if policy == LowerSlope::One { 1.0 } else { 0.0 }; dynamics.shape(value).len()])
+            .collect();
+        for (index, (value, _)) in dynamics.nodes().enumerate() {
+            let Some(Known::Curve(curve)) = stage.map(|stage| stage.value.trace.known(index)) else { continue };
+            for (k, i) in curve.on.indices().into_iter().enumerate() {
+                let line = Relaxation::new(curve.activation, curve.before.get(k), policy, self.arithmetic).lower;
+                table[value][i as usize] = line.slope as f32;
+            }
+        }
+        table
+    }
+
+    /// The argument of an elementwise function of the dynamics at the initial state and time, in one entry, if that
+    /// matters there.
+    pub fn initially(&self, value: usize, entry: usize) -> Option<Interval> {
+        let stage = self.graph.vertices.first()?.trace.stages.first()?;
+        let index = value.checked_sub(self.block.dynamics.inputs().len())?;
+        match stage.value.trace.known(index) {
+            Known::Curve(curve) => {
+                let at = curve.on.indices().binary_search(&(entry as u32)).ok()?;
+                Some(curve.before.get(at))
+            }
+            _ => None,
+        }
+    }
+
+    /// Walks the vertices in reverse order. Every vertex keeps one block per outgoing edge; whoever enters
+    /// the vertex merges them over the box of its own edge, which is tighter than the vertex's.
+    fn pull_live(&self, end: RowBlock, kinds: &[RowKind]) -> Result<RowBlock, Reason> {
+        let graph = self.graph;
+        let end = [end];
+        let mut at: Vec<Vec<RowBlock>> = vec![Vec::new(); graph.vertices.len()];
+        let mut waiting: Vec<usize> = graph.vertices.iter().map(|v| v.incoming.len()).collect();
+        let mut bytes = 0;
+        for (index, vertex) in graph.vertices.iter().enumerate().rev() {
+            self.clock.check(self.held + bytes)?;
+            let mut unchanged = Vec::new();
+            let mut stepped = Vec::new();
+            for (number, edge) in vertex.outgoing.iter().map(|&e| (e, &graph.edges[e])) {
+                let blocks = edge.to.map_or(&end[..], |to| &at[to]);
+                let (merged, shares) = curls::merge(blocks, &self.domain(&edge.state));
+                if let Some(ledger) = &self.ledger {
+                    ledger.borrow_mut().shares.insert(number, shares);
+                }
+                if edge.action == Action::Reject { &mut unchanged } else { &mut stepped }.push(merged);
+                if let Some(to) = edge.to {
+                    waiting[to] -= 1;
+                    if waiting[to] == 0 {
+                        bytes -= at[to].iter().map(RowBlock::bytes).sum::<usize>();
+                        at[to] = Vec::new();
+                    }
+                }
+            }
+            if !stepped.is_empty() {
+                let parts = stepped.len();
+                let pulled = self.pull_step(RowBlock::stack(&stepped), index, kinds, parts)?;
+                unchanged.extend(pulled.unstack(parts));
+            }
+            bytes += unchanged.iter().map(RowBlock::bytes).sum::<usize>();
+            at[index] = unchanged;
+        }
+        let (merged, shares) = curls::merge(&at[0], &self.domain(&graph.vertices[0].state));
+        if let Some(ledger) = &self.ledger {
+            ledger.borrow_mut().start = shares;
+        }
+        Ok(merged)
+    }
+
+    /// Pulls rows on the state after a step back to rows on the state before it, each group in its form.
+    fn pull_step(
+        &self,
+        rows: RowBlock,
+        vertex: usize,
+        kinds: &[RowKind],
+        parts: usize,
+    ) -> Result<RowBlock, Reason> {
+        let chain: Vec<bool> = kinds.iter().map(|kind| kind.form == RowForm::Chain).collect();
+        let slopes = |wanted: bool| -> Vec<LowerSlope> {
+            kinds.iter().filter(|k| (k.form == RowForm::Chain) == wanted).map(|k| k.slope).collect()
+        };
+        let (direct_slopes, chain_slopes) = (slopes(false), slopes(true));
+        if chain_slopes.is_empty() {
+            let all = (0..rows.count).collect();
+            return self.pull_direct(rows, Passing { vertex, rows: &all, slopes: &direct_slopes, parts });
+        }
+        let per_group = rows.count / (kinds.len() * parts);
+        let is_chain = |row: usize| chain[row / per_group % kinds.len()];
+        let (direct, chained): (Vec<usize>, Vec<usize>) = (0..rows.count).partition(|&row| !is_chain(row));
+        let mut out = rows.clone();
+        if !direct.is_empty() {
+            let selected = rows.select(&direct);
+            let which = direct[..].into();
+            let passing = Passing { vertex, rows: &which, slopes: &direct_slopes, parts };
+            let pulled = self.pull_direct(selected, passing)?;
+            out.put(&direct, &pulled);
+        }
+        let selected = rows.select(&chained);
+        let which = chained[..].into();
+        let passing = Passing { vertex, rows: &which, slopes: &chain_slopes, parts };
+        out.put(&chained, &self.pull_chain(selected, passing)?);
+        Ok(out)
+    }
+
+    /// Writing `y = x + h Σ bᵢ kᵢ`, the coefficients on `kᵢ` go through the dynamics to the stage input
+    /// `x + h Σ aᵢⱼ kⱼ`, last stage first, so what `x` and all `kⱼ` have in common stays together. The
+    /// rounding of the stage sums (here and in the program) is charged to `|P|·(|x| + Σ|h aᵢⱼ||kⱼ|)`.
+    fn pull_direct(&self, rows: RowBlock, passing: Passing<'_>) -> Result<RowBlock, Reason> {
+        let trace = &self.graph.vertices[passing.vertex].trace;
+        let tableau = Tableau::of(self.block.solver.method);
+        let h = trace.step;
+        let mut out = rows;
+        let mut on_slopes = self.spread(&mut out, trace);
+        for (i, stage) in trace.stages.iter().enumerate().rev() {
+            let on_stage = std::mem::take(&mut on_slopes[i]);
+            let Some(pulled) = self.pull_passage(on_stage, &stage.value, &mut out, passing, (i, false))? else {
+                continue;
+            };
+            kernels::add_scaled(&mut out.coefficients, 1.0, &pulled);
+            for (j, &a) in tableau.stages[i].iter().enumerate().filter(|(_, a)| **a != 0.0) {
+                kernels::add_scaled(&mut on_slopes[j], h * a, &pulled);
+            }
+        }
+        Ok(out)
+    }
+
+    /// The same in difference form: `kᵢ = kᵢ₋₁ + rᵢ`, so the coefficients on `kᵢ` go to `kᵢ₋₁` as they are,
+    /// and through the change of the dynamics to the change of the stage input, `h Σ (aᵢⱼ − aᵢ₋₁ⱼ) kⱼ`. Only
+    /// the first stage meets `x` and the dynamics themselves.
+    fn pull_chain(&self, rows: RowBlock, passing: Passing<'_>) -> Result<RowBlock, Reason> {
+        let trace = &self.graph.vertices[passing.vertex].trace;
+        let tableau = Tableau::of(self.block.solver.method);
+        let h = trace.step;
+        let short = Arithmetic::Real.short_sum(tableau.len() + 1);
+        let n = rows.length;
+        let mut out = rows;
+        let mut on_slopes = self.spread(&mut out, trace);
+        for (i, stage) in trace.stages.iter().enumerate().rev() {
+            let on_stage = std::mem::take(&mut on_slopes[i]);
+            let Some(change) = &stage.change else {
+                // The first stage.
+                let pulled = self.pull_passage(on_stage, &stage.value, &mut out, passing, (i, false))?;
+                if let Some(pulled) = pulled {
+                    kernels::add_scaled(&mut out.coefficients, 1.0, &pulled);
+                }
+                continue;
+            };
+            let magnitude = self.pick_live(&trace.stages[i - 1].slope_magnitude);
+            for row in 0..out.count {
+                let owed = short * kernels::size(&on_stage[row * n..(row + 1) * n], &magnitude);
+                out.absorb(row, 0.0, owed);
+            }
+            kernels::add_scaled(&mut on_slopes[i - 1], 1.0, &on_stage);
+            let Some(pulled) = self.pull_passage(on_stage, change, &mut out, passing, (i, true))? else {
+                continue;
+            };
+            let earlier = tableau.stages[i - 1];
+            for (j, a) in tableau.stages[i].iter().enumerate() {
+                let moved = a - earlier.get(j).copied().unwrap_or(0.0);
+                if moved != 0.0 {
+                    kernels::add_scaled(&mut on_slopes[j], h * moved, &pulled);
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// The coefficients on the slopes of a step: `h bᵢ` times those on its result. The rounding of the
+    /// result's sum is charged here.
+    fn spread(&self, out: &mut RowBlock, trace: &StepTrace) -> Vec<Vec<f64>> {
+        let tableau = Tableau::of(self.block.solver.method);
+        let owed = self.pick_live(&trace.output_owed);
+        for row in 0..out.count {
+            let owed = kernels::size(out.row(row), &owed);
+            out.absorb(row, 0.0, owed);
+        }
+        (0..trace.stages.len())
+            .map(|i| match trace.step * tableau.weights[i] {
+                0.0 => vec![0.0; out.coefficients.len()],
+                factor => out.coefficients.iter().map(|e| factor * e).collect(),
+            })
+            .collect()
+    }
+
+    fn pick_live(&self, values: &[f64]) -> Vec<f64> {
+        self.live.iter().map(|&i| values[i as usize]).collect()
+    }
+
+    /// Pulls coefficients on a stage's slope (or its change) back to coefficients on the stage's input (or
+    /// its change); constants and slack go to `book`. `None` if nothing arrives.
+    fn pull_passage(
+        &self,
+        on_slope: Vec<f64>,
+        passage: &Passage,
+        book: &mut RowBlock,
+        passing: Passing<'_>,
+        (stage, change): (usize, bool),
+    ) -> Result<Option<Vec<f64>>, Reason> {
+        let trace = &passage.trace;
+        if trace.alive.is_empty() || on_slope.iter().all(|a| *a == 0.0) {
+            return Ok(None);
+        }
+        self.clock.check(self.held)?;
+        let dynamics = &self.block.dynamics;
+        // Only slopes that are not identically zero matter.
+        let rows = Rows::new(self.support(), on_slope).onto(&trace.alive);
+        let mut flight = Flight::new(dynamics.values(), dynamics.output(), rows);
+        let mut steering = StageSteering {
+            slopes: passing.slopes,
+            per_group: book.count / (passing.slopes.len() * passing.parts),
+            table: self.slopes,
+            arithmetic: self.arithmetic,
+            ledger: self.ledger.as_ref(),
+            vertex: passing.vertex,
+            stage,
+            change,
+            rows: passing.rows,
+        };
+        let way = trace.way(self.block.matrices(), Some(&self.live), self.arithmetic);
+        dynamics.pull(&mut flight, &way, &mut steering);
+        let Some(rows) = flight.take(0) else { return Ok(None) };
+        let mut rows = rows.onto(&self.live);
+        rows.charge(&passage.input_owed);
+        for row in 0..book.count {
+            book.absorb(row, rows.constant[row], rows.slack[row]);
+        }
+        Ok(Some(std::mem::take(&mut rows.coefficients)))
+    }
+}
