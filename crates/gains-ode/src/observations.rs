@@ -60,7 +60,7 @@ pub enum ForecastError {
         /// What is wrong with it.
         problem: String,
     },
-    /// A number that is none, or too large.
+    /// NaN, or infinite.
     #[error("{what} is {value} at entry {index}")]
     NotFinite {
         /// Which list.
