@@ -48,6 +48,21 @@ pub struct Description {
 }
 
 impl Description {
+    /// A network without an encoder, a data set or a record of its training.
+    pub fn new(name: impl Into<String>, task: Task, input: Shape, layers: Vec<LayerSpec>) -> Self {
+        Self {
+            format: FORMAT.into(),
+            version: VERSION,
+            name: name.into(),
+            task,
+            dataset: None,
+            input,
+            encoder: None,
+            layers,
+            training: serde_json::Value::Null,
+        }
+    }
+
     /// The same network with every ODE read off at another time.
     pub fn with_end_time(&self, time: f64) -> Self {
         let mut changed = self.clone();
