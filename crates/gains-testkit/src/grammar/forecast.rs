@@ -4,7 +4,7 @@ use gains_core::description::{Description, EncoderSpec, LayerSpec, Points, Task}
 use gains_core::Shape;
 use gains_ode::Observations;
 
-use super::layers::{Author, Place, any_shape, shape_of};
+use super::layers::{Author, Place, any_shape};
 use super::weights::inputs;
 use crate::choices::Choices;
 use crate::model::{Model, names};
@@ -46,13 +46,12 @@ impl ForecastCase {
     pub fn draw(choices: &mut Choices) -> Self {
         let (width, features, statics) = (choices.within(1..=3), choices.within(1..=3), choices.within(1..=2));
         let latent = any_shape(choices, 6);
-        let first = shape_of(choices, 2 * width);
         let points = choices.pick(&[Points::Observed, Points::All]);
         let lead = choices.pick(&[0.0, 0.01, 0.5]);
         let (state, seen) = (2 * width, 2 * width + features);
         let mut author = Author::new(choices, latent, Place::Encoder);
         let encoder = EncoderSpec {
-            initial: part(&mut author, "initial", statics, first, false),
+            initial: part(&mut author, "initial", statics, Shape::flat(2 * width), false),
             dynamics: part(&mut author, "dynamics", width, Shape::flat(width), false),
             update: part(&mut author, "update", seen, Shape::flat(width), true),
             reset: part(&mut author, "reset", seen, Shape::flat(width), true),

@@ -10,7 +10,7 @@ fn float32(x: f64) -> f64 {
 fn plain(choices: &mut Choices) -> f64 {
     let drawn = choices.below(9);
     let size = drawn.div_ceil(2) as f64 / 4.0;
-    if drawn % 2 == 0 { -size } else { size }
+    if drawn % 2 == 0 { 0.0 - size } else { size }
 }
 
 /// Weights of a layer that sums so many terms.

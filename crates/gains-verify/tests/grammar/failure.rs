@@ -1,7 +1,9 @@
 //! What went wrong with a case, and how to see it again.
 
+use std::cell::Cell;
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
 
 use gains_testkit::{Choices, shrink};
 
@@ -30,6 +32,12 @@ pub struct Failure {
 impl Failure {
     pub fn new(kind: Kind, what: impl Into<String>) -> Self {
         Self { kind, what: what.into() }
+    }
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}: {}", self.kind, self.what)
     }
 }
 
@@ -71,8 +79,28 @@ pub trait Subject: Display + Sized {
     fn file(&self) -> Option<Vec<u8>>;
 }
 
+thread_local! {
+    /// Whether panics of this thread are part of the search, and not worth a message each.
+    static SEARCHING: Cell<bool> = const { Cell::new(false) };
+}
+
+fn quiet_while_searching() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !SEARCHING.get() {
+                usual(info);
+            }
+        }));
+    });
+}
+
 fn run<C: Subject>(choices: &mut Choices) -> Result<Tally, Failure> {
+    quiet_while_searching();
+    SEARCHING.set(true);
     let outcome = catch_unwind(AssertUnwindSafe(|| C::draw(choices).check()));
+    SEARCHING.set(false);
     outcome.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("of unknown kind");
@@ -94,7 +122,7 @@ pub fn check<C: Subject>(seed: u64, attempts: usize) -> Result<Tally, String> {
     });
     let again = run::<C>(&mut Choices::replay(&least)).err().unwrap_or_else(|| failure.clone());
     Err(format!(
-        "{name} case {seed:#x}: {failure:?}\nsmallest like it: {again:?}\n{case}again: GAINS_FUZZ_CASE={seed:#x} \
+        "{name} case {seed:#x}: {failure}\nsmallest like it: {again}\n{case}again: GAINS_FUZZ_CASE={seed:#x} \
          cargo test -p gains-verify --test grammar -- --ignored --nocapture one_{name}_case\n",
         name = C::NAME,
         case = C::draw(&mut Choices::replay(&least)),

@@ -23,6 +23,7 @@ const ATTEMPTS: usize = 3000;
 
 /// Checks the cases of seeds.
 fn run<C: Subject>(seeds: std::ops::Range<u64>) -> Tally {
+    let started = Instant::now();
     let mut tally = Tally::default();
     for seed in seeds {
         match check::<C>(seed, ATTEMPTS) {
@@ -30,7 +31,7 @@ fn run<C: Subject>(seeds: std::ops::Range<u64>) -> Tally {
             Err(report) => panic!("{report}"),
         }
     }
-    println!("{}: {tally:?}", C::NAME);
+    println!("{}: {tally:?} in {:?}", C::NAME, started.elapsed());
     tally
 }
 
