@@ -78,11 +78,7 @@ impl Choices {
 /// A shorter and lower list of decisions that still `fails`, found within so many attempts.
 ///
 /// `fails` draws a case from the list and returns what it has used of it, or `None` if the case does not fail.
-pub fn shrink(
-    made: &[u64],
-    attempts: usize,
-    mut fails: impl FnMut(&[u64]) -> Option<Vec<u64>>,
-) -> Vec<u64> {
+pub fn shrink(made: &[u64], attempts: usize, mut fails: impl FnMut(&[u64]) -> Option<Vec<u64>>) -> Vec<u64> {
     let mut best = made.to_vec();
     let mut left = attempts;
     let mut attempt = |best: &mut Vec<u64>, changed: Vec<u64>| {

@@ -1,11 +1,11 @@
 //! Latent ODEs with a series and how far its entries may move.
 
-use gains_core::description::{Description, EncoderSpec, LayerSpec, Points, Task};
 use gains_core::Shape;
+use gains_core::description::{Description, EncoderSpec, LayerSpec, Points, Task};
 use gains_ode::Observations;
 
 use super::layers::{Author, Place, any_shape};
-use super::weights::inputs;
+use super::weights::{Mood, inputs};
 use crate::choices::Choices;
 use crate::model::{Model, names};
 
@@ -44,12 +44,14 @@ fn part(author: &mut Author<'_>, name: &str, from: usize, to: Shape, gate: bool)
 impl ForecastCase {
     /// A case out of decisions.
     pub fn draw(choices: &mut Choices) -> Self {
-        let (width, features, statics) = (choices.within(1..=3), choices.within(1..=3), choices.within(1..=2));
+        let (width, features, statics) =
+            (choices.within(1..=3), choices.within(1..=3), choices.within(1..=2));
         let latent = any_shape(choices, 6);
+        let mood = if choices.chance(25) { Mood::Sparse } else { Mood::Any };
         let points = choices.pick(&[Points::Observed, Points::All]);
         let lead = choices.pick(&[0.0, 0.01, 0.5]);
         let (state, seen) = (2 * width, 2 * width + features);
-        let mut author = Author::new(choices, latent, Place::Encoder);
+        let mut author = Author::new(choices, latent, Place::Encoder, mood);
         let encoder = EncoderSpec {
             initial: part(&mut author, "initial", statics, Shape::flat(2 * width), false),
             dynamics: part(&mut author, "dynamics", width, Shape::flat(width), false),
@@ -60,7 +62,7 @@ impl ForecastCase {
             lead,
             points,
         };
-        author.turn_to(latent, Place::Network { odes: 0 }, "decoder");
+        author.turn_to(latent, Place::Network, "decoder");
         let mut layers = author.some(2, 40);
         layers.push(author.ode());
         layers.extend(author.some(3, 50));
@@ -76,16 +78,16 @@ impl ForecastCase {
         let points = choices.within(1..=3);
         let mut times: Vec<f64> = (0..points).map(|_| f64::from(choices.unit() as f32)).collect();
         times.sort_by(f64::total_cmp);
-        let values = inputs(choices, points * features);
+        let values = inputs(choices, Mood::Any, points * features);
         let mask = (0..points * features).map(|_| !choices.chance(25)).collect();
         let target_time = choices.pick(&[1.0, 0.4, 0.0, f64::from(0.7_f32)]);
         let series =
-            Observations { statics: inputs(choices, statics), times, values, mask, target_time };
+            Observations { statics: inputs(choices, Mood::Any, statics), times, values, mask, target_time };
         let radius = choices.pick(&[0.05, 0.3, 1e-3, 0.0, 1.0, 10.0, 1e-12]);
         let mut radii =
             |count: usize| (0..count).map(|_| radius * choices.pick(&[1.0, 0.0, 0.5])).collect::<Vec<f64>>();
         let (by_feature, by_static) = (radii(features), radii(statics));
-        let truth = inputs(choices, features);
+        let truth = inputs(choices, Mood::Any, features);
         Self { model, series, features: by_feature, statics: by_static, truth, seed: choices.seed() }
     }
 }

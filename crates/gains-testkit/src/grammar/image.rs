@@ -3,7 +3,7 @@
 use gains_core::{BoxVec, Interval, Shape};
 
 use super::layers::{Author, Place, any_shape, shape_of};
-use super::weights::inputs;
+use super::weights::{Mood, inputs};
 use crate::choices::Choices;
 use crate::model::Model;
 
@@ -31,9 +31,14 @@ impl ImageCase {
     /// A case out of decisions.
     pub fn draw(choices: &mut Choices) -> Self {
         let input = any_shape(choices, 24);
-        let odes = choices.pick(&[1, 1, 2, 3, 0]);
-        let mut author = Author::new(choices, input, Place::Network { odes });
-        let mut layers = author.some(8, 78);
+        let mood = if choices.chance(35) { Mood::Sparse } else { Mood::Any };
+        let odes = choices.pick(&[1, 1, 1, 1, 2, 2, 3, 0]);
+        let mut author = Author::new(choices, input, Place::Network, mood);
+        let mut layers = author.some(4, 50);
+        for _ in 0..odes {
+            layers.push(author.ode());
+            layers.extend(author.some(4, 70));
+        }
         let fits = (2..=4).contains(&author.shape.len());
         if !fits || author.choices.chance(60) {
             let outputs = author.choices.within(2..=4);
@@ -45,16 +50,19 @@ impl ImageCase {
         }
         let Author { choices, tensors, shape, .. } = author;
         let model = Model::new(input, layers, tensors, shape.len());
-        Self::around(choices, model, input)
+        Self::around(choices, mood, model, input)
     }
 
     /// A region for a network.
-    fn around(choices: &mut Choices, model: Model, input: Shape) -> Self {
+    fn around(choices: &mut Choices, mood: Mood, model: Model, input: Shape) -> Self {
         let radius = choices.pick(&RADII);
-        let centre = inputs(choices, input.len());
+        let centre = inputs(choices, mood, input.len());
         let all = !choices.chance(25);
-        let free = (0..input.len()).map(|_| all || choices.chance(50)).collect();
-        let range = choices.pick(&[Interval::new(-1e9, 1e9), Interval::new(0.0, 1.0), Interval::new(-1.0, 1.0)]);
+        let dead = mood == Mood::Sparse && choices.chance(75);
+        let mut moves = |x: &f64| (all || choices.chance(50)) && !(dead && *x == 0.0);
+        let free = centre.iter().map(&mut moves).collect();
+        let range =
+            choices.pick(&[Interval::new(-1e9, 1e9), Interval::new(0.0, 1.0), Interval::new(-1.0, 1.0)]);
         let centre = centre.iter().map(|x| x.clamp(range.lower, range.upper)).collect();
         Self { model, centre, radius, free, range, seed: choices.seed() }
     }

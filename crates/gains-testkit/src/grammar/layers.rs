@@ -4,19 +4,16 @@ use gains_core::Shape;
 use gains_core::description::LayerSpec;
 use gains_core::model_file::Tensors;
 
-use super::solver::solver;
-use super::weights::{biases, weights};
 use super::MOST_ENTRIES;
+use super::solver::solver;
+use super::weights::{Mood, biases, weights};
 use crate::choices::Choices;
 
 /// Where layers stand, which decides what the loader accepts there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In the network itself, with so many ODE blocks yet to come at most.
-    Network {
-        /// How many.
-        odes: usize,
-    },
+    /// In the network itself, outside ODE blocks.
+    Network,
     /// In the dynamics of an ODE block.
     Dynamics,
     /// In the encoder of a series: no time, no ODE.
@@ -66,13 +63,14 @@ pub struct Author<'a> {
     /// What the layers so far give.
     pub shape: Shape,
     place: Place,
+    mood: Mood,
     prefix: String,
 }
 
 impl<'a> Author<'a> {
     /// Nothing written yet.
-    pub fn new(choices: &'a mut Choices, shape: Shape, place: Place) -> Self {
-        Self { choices, tensors: Tensors::new(), shape, place, prefix: "l".into() }
+    pub fn new(choices: &'a mut Choices, shape: Shape, place: Place, mood: Mood) -> Self {
+        Self { choices, tensors: Tensors::new(), shape, place, mood, prefix: "l".into() }
     }
 
     /// Starts again at a shape, in another place; names begin with a prefix from here on.
@@ -83,8 +81,8 @@ impl<'a> Author<'a> {
     fn fill(&mut self, shape: Vec<usize>) -> String {
         let name = format!("{}{}", self.prefix, self.tensors.len() / 2);
         let (outputs, terms) = (shape[0], shape[1..].iter().product());
-        let weights = weights(self.choices, outputs * terms, terms);
-        let biases = biases(self.choices, outputs);
+        let weights = weights(self.choices, self.mood, outputs * terms, terms);
+        let biases = biases(self.choices, self.mood, outputs);
         self.tensors.insert(format!("{name}.weight"), (shape, weights));
         self.tensors.insert(format!("{name}.bias"), (vec![outputs], biases));
         name
@@ -92,7 +90,8 @@ impl<'a> Author<'a> {
 
     fn takes_time(&mut self) -> bool {
         match self.place {
-            Place::Network { .. } => self.choices.chance(10),
+            Place::Network => self.choices.chance(10),
+            Place::Dynamics if self.mood == Mood::Sparse => self.choices.chance(10),
             Place::Dynamics => self.choices.chance(40),
             Place::Encoder => false,
         }
@@ -114,6 +113,14 @@ impl<'a> Author<'a> {
 
     /// Any geometry that fits; a single tap if none is found.
     fn geometry(&mut self, channels: usize, most_dilation: usize) -> (Geometry, Shape) {
+        if self.mood == Mood::Sparse && !self.choices.chance(40) {
+            // Patches that do not overlap keep what is sparse.
+            let kernel = [self.choices.pick(&[1, 2, 3]), self.choices.pick(&[1, 2, 3])];
+            let patches = Geometry { kernel, stride: kernel, padding: [0, 0], dilation: [1, 1] };
+            if let Some(shape) = self.under(patches, channels) {
+                return (patches, shape);
+            }
+        }
         for _ in 0..6 {
             let mut pair = |options: &[usize]| [self.choices.pick(options), self.choices.pick(options)];
             let kernel = pair(&[1, 2, 3, 2, 3, 4]);
@@ -161,6 +168,9 @@ impl<'a> Author<'a> {
 
     /// Any activation.
     pub fn activation(&mut self) -> LayerSpec {
+        if self.mood == Mood::Sparse && !self.choices.chance(15) {
+            return LayerSpec::Relu {};
+        }
         match self.choices.below(7) {
             0..=2 => LayerSpec::Relu {},
             3 => LayerSpec::LeakyRelu { slope: self.choices.pick(&[0.125, 0.0, 1.0, f64::from(0.1_f32)]) },
@@ -171,19 +181,21 @@ impl<'a> Author<'a> {
 
     fn normalize(&mut self) -> LayerSpec {
         let channels = self.shape.channels;
-        let mean = (0..channels).map(|_| self.choices.pick(&[0.0, 0.5, -1.0, f64::from(0.1307_f32)])).collect();
+        let mean =
+            (0..channels).map(|_| self.choices.pick(&[0.0, 0.5, -1.0, f64::from(0.1307_f32)])).collect();
         let std = (0..channels).map(|_| self.choices.pick(&[1.0, 0.5, 3.0, f64::from(0.3081_f32)])).collect();
         LayerSpec::Normalize { mean, std }
     }
 
-    /// Any layer that fits here.
+    /// Any layer that fits here, but an ODE block.
     pub fn any(&mut self) -> LayerSpec {
         let flat = self.shape.positions() == 1;
-        let odes = match self.place {
-            Place::Network { odes } => odes,
-            Place::Dynamics | Place::Encoder => 0,
+        // Sparse networks are mostly ReLUs and convolutions.
+        let choice = match self.mood {
+            Mood::Any => self.choices.below(12),
+            Mood::Sparse => self.choices.pick(&[6, 0, 6, 1, 7, 4, 7, 8, 10, 11]),
         };
-        match self.choices.below(14) {
+        match choice {
             0..=3 => self.activation(),
             4 | 5 if flat => {
                 let outputs = self.choices.within(1..=5);
@@ -200,23 +212,18 @@ impl<'a> Author<'a> {
                 self.shape = Shape::flat(self.shape.channels);
                 LayerSpec::GlobalAvgPool {}
             }
-            11.. if odes > 0 => {
-                self.place = Place::Network { odes: odes - 1 };
-                self.ode()
-            }
-            _ if flat => {
-                let outputs = self.choices.within(1..=5);
-                self.linear(outputs)
-            }
             _ => self.any_conv(),
         }
     }
 
     /// Up to so many layers of any kind.
     pub fn some(&mut self, most: usize, percent: usize) -> Vec<LayerSpec> {
-        let mut layers = Vec::new();
+        let mut layers: Vec<LayerSpec> = Vec::new();
         while layers.len() < most && self.choices.chance(percent) {
-            layers.push(self.any());
+            // As a rule an activation follows what mixes entries.
+            let mixed = matches!(layers.last(), Some(LayerSpec::Conv2d { .. } | LayerSpec::Linear { .. }));
+            let next = if mixed && self.choices.chance(50) { self.activation() } else { self.any() };
+            layers.push(next);
         }
         layers
     }
@@ -225,9 +232,13 @@ impl<'a> Author<'a> {
     pub fn ode(&mut self) -> LayerSpec {
         let (shape, outside) = (self.shape, self.place);
         self.place = Place::Dynamics;
-        let mut dynamics = self.some(4, 55);
+        let (more, end) = match self.mood {
+            Mood::Any => (55, 30),
+            Mood::Sparse => (20, 80),
+        };
+        let mut dynamics = self.some(4, more);
         dynamics.extend(self.lead_to(shape));
-        if dynamics.is_empty() || self.choices.chance(30) {
+        if dynamics.is_empty() || self.choices.chance(end) {
             dynamics.push(self.activation());
         }
         // What keeps no layer when it is loaded is refused.
@@ -236,6 +247,15 @@ impl<'a> Author<'a> {
         }
         self.place = outside;
         LayerSpec::Ode { dynamics, solver: solver(self.choices) }
+    }
+
+    /// A way of a kernel from one size to another; what is sparse stays so if it is a simple one.
+    fn axis(&mut self, from: usize, to: usize) -> [usize; 4] {
+        let mut ways = axes(from, to);
+        if self.mood == Mood::Sparse && !self.choices.chance(40) {
+            ways.truncate(1);
+        }
+        self.choices.pick(&ways)
     }
 
     /// Layers that end with a given shape; none if that is the shape already and nothing else is wanted.
@@ -261,8 +281,8 @@ impl<'a> Author<'a> {
             layers.push(self.linear(goal.channels));
             return layers;
         }
-        let vertical = self.choices.pick(&axes(self.shape.height, goal.height));
-        let horizontal = self.choices.pick(&axes(self.shape.width, goal.width));
+        let vertical = self.axis(self.shape.height, goal.height);
+        let horizontal = self.axis(self.shape.width, goal.width);
         let both = |i: usize| [vertical[i], horizontal[i]];
         let g = Geometry { kernel: both(0), stride: both(1), padding: both(2), dilation: both(3) };
         let pools = self.shape.channels == goal.channels && g.dilation == [1, 1];

@@ -2,11 +2,21 @@
 
 use crate::choices::Choices;
 
+/// What kind of numbers a case is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mood {
+    /// All kinds.
+    Any,
+    /// Mostly zeros behind ReLUs: inputs with nothing in their far part, biases that are not positive. States then
+    /// have entries that are certainly 0 in places, which the verifier leaves out.
+    Sparse,
+}
+
 fn float32(x: f64) -> f64 {
     f64::from(x as f32)
 }
 
-/// A number of which a person can compute with: a multiple of ¼ of at most 1 in size.
+/// A number that a person can compute with: a multiple of ¼ of at most 1 in size.
 fn plain(choices: &mut Choices) -> f64 {
     let drawn = choices.below(9);
     let size = drawn.div_ceil(2) as f64 / 4.0;
@@ -14,7 +24,10 @@ fn plain(choices: &mut Choices) -> f64 {
 }
 
 /// Weights of a layer that sums so many terms.
-pub fn weights(choices: &mut Choices, count: usize, terms: usize) -> Vec<f64> {
+pub fn weights(choices: &mut Choices, mood: Mood, count: usize, terms: usize) -> Vec<f64> {
+    if mood == Mood::Sparse && !choices.chance(15) {
+        return (0..count).map(|_| plain(choices).abs()).collect();
+    }
     let gain = 1.6 / (terms.max(1) as f64).sqrt();
     let style = choices.below(12);
     let scale = gain * choices.pick(&[1.0, 0.5, 2.0]);
@@ -35,7 +48,11 @@ pub fn weights(choices: &mut Choices, count: usize, terms: usize) -> Vec<f64> {
 }
 
 /// Biases; some leave channels without a live entry, some without a zero.
-pub fn biases(choices: &mut Choices, count: usize) -> Vec<f64> {
+pub fn biases(choices: &mut Choices, mood: Mood, count: usize) -> Vec<f64> {
+    if mood == Mood::Sparse && !choices.chance(10) {
+        let least = choices.pick(&[0.0, -0.125, -0.5]);
+        return (0..count).map(|_| if choices.chance(80) { least } else { 0.0 }).collect();
+    }
     let style = choices.below(8);
     let mut draw = || match style {
         0 => 0.0,
@@ -48,7 +65,18 @@ pub fn biases(choices: &mut Choices, count: usize) -> Vec<f64> {
 }
 
 /// Inputs, centres of regions: plain or not, 0 now and then.
-pub fn inputs(choices: &mut Choices, count: usize) -> Vec<f64> {
+pub fn inputs(choices: &mut Choices, mood: Mood, count: usize) -> Vec<f64> {
+    if mood == Mood::Sparse {
+        let most = choices.pick(&[1, count.div_ceil(3), count]);
+        let filled = choices.within(1..=most);
+        let turned = choices.chance(30);
+        let mut values: Vec<f64> = (0..filled).map(|_| float32(0.5 + choices.unit())).collect();
+        values.resize(count, 0.0);
+        if turned {
+            values.reverse();
+        }
+        return values;
+    }
     let style = choices.below(4);
     let mut draw = || match style {
         0 => plain(choices),

@@ -115,11 +115,10 @@ impl Subject {
         runs: &[Inference<'_>],
     ) -> Result<Option<Bounded>, String> {
         let clock = Clock::start(budget(0.5));
-        let analysis =
-            match Analysis::new(&self.prepared, region.clone(), method, form, arithmetic, clock) {
-                Ok(analysis) => analysis,
-                Err(reason) => return gave_up(reason),
-            };
+        let analysis = match Analysis::new(&self.prepared, region.clone(), method, form, arithmetic, clock) {
+            Ok(analysis) => analysis,
+            Err(reason) => return gave_up(reason),
+        };
         let property = Property { outputs: self.network().outputs(), rows: rows.to_vec() };
         let lower = match analysis.bound(&property) {
             Ok(bounds) => bounds.lower,
@@ -140,8 +139,7 @@ impl Subject {
         arithmetic: Arithmetic,
         seconds: f64,
     ) -> Result<(Decision<Vec<f64>>, Option<f64>), String> {
-        let settings =
-            Settings { arithmetic, pixels: case.range, ..Settings::cascade(case.radius, None) };
+        let settings = Settings { arithmetic, pixels: case.range, ..Settings::cascade(case.radius, None) };
         let report = self.verifier.certify(&case.centre, label, case.radius, &settings, budget(seconds));
         let decision = match report.verdict {
             Verdict::Verified => Decision::Verified,
@@ -226,8 +224,7 @@ impl<'a> SeriesSubject<'a> {
         let ForecastCase { series, truth, .. } = self.case;
         let mask = vec![true; truth.len()];
         let verifier = ForecastVerifier::new(self.network);
-        let report =
-            verifier.certify(series, truth, &mask, &self.perturbation, &settings, budget(seconds));
+        let report = verifier.certify(series, truth, &mask, &self.perturbation, &settings, budget(seconds));
         let limit = report.limit;
         match report.verdict {
             ForecastVerdict::Verified => Ok((Decision::Verified, limit)),

@@ -18,7 +18,12 @@ const BLIND: usize = 16;
 const SECONDS_TO_DECIDE: f64 = 0.04;
 
 /// Series of a region, the given one first.
-fn points(subject: &SeriesSubject<'_>, region: &SeriesRegion, case: &ForecastCase, rows: &[Vec<f64>]) -> Vec<Observations> {
+fn points(
+    subject: &SeriesSubject<'_>,
+    region: &SeriesRegion,
+    case: &ForecastCase,
+    rows: &[Vec<f64>],
+) -> Vec<Observations> {
     let mut random = fastrand::Rng::with_seed(case.seed);
     let mut scattered = || Observations {
         statics: scatter(&mut random, &region.statics),
@@ -106,7 +111,9 @@ impl<'a> Shot<'a> {
                 }
             }
             let error = self.error(output);
-            if error > worst && error > worst + self.slack(error, size, point, |y| self.error(y)) + 1e-15 * error {
+            if error > worst
+                && error > worst + self.slack(error, size, point, |y| self.error(y)) + 1e-15 * error
+            {
                 return fail(format!("the error reaches {error}, above {worst}, at {point:?}"));
             }
         }

@@ -103,9 +103,8 @@ impl Shot<'_> {
             for (i, y) in run.output.iter().enumerate() {
                 let mut row = vec![0.0; run.output.len()];
                 row[i] = 1.0;
-                let outside = |slack: f64| {
-                    *y < bounded.output.lower[i] - slack || *y > bounded.output.upper[i] + slack
-                };
+                let outside =
+                    |slack: f64| *y < bounded.output.lower[i] - slack || *y > bounded.output.upper[i] + slack;
                 if outside(slack(arithmetic, *y, size, || None))
                     && outside(slack(arithmetic, *y, size, || self.in_float32(&row, point)))
                 {
@@ -157,8 +156,7 @@ impl Shot<'_> {
             Decision::Falsified(witness) => {
                 self.tally.falsified += 1;
                 let region = gains_core::BoxVec::ball(&self.case.centre, self.case.radius, self.case.range);
-                let run =
-                    Inference::run(self.subject.network(), &witness, adapter::precision(arithmetic));
+                let run = Inference::run(self.subject.network(), &witness, adapter::precision(arithmetic));
                 if !region.contains(&witness) || !run.is_ok_and(|run| run.prediction() != label) {
                     return Err(false_verdict(format!("auto, {arithmetic}: {witness:?} is no witness")));
                 }
@@ -181,7 +179,8 @@ impl Subject for ImageCase {
 
     fn check(&self) -> Result<Tally, Failure> {
         let network = self.model.network();
-        let label = Inference::run(&network, &self.centre, Precision::Float64).map(|run| run.prediction()).ok();
+        let label =
+            Inference::run(&network, &self.centre, Precision::Float64).map(|run| run.prediction()).ok();
         let rows = rows(network.outputs(), label);
         let region = self.region();
         let points = points(&network, &region, &rows, &self.centre, self.seed);

@@ -13,20 +13,22 @@ mod points;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use gains_testkit::grammar::{ForecastCase, ImageCase};
 use gains_testkit::Choices;
+use gains_testkit::grammar::{ForecastCase, ImageCase};
 
 use failure::{Subject, Tally, check};
 
-/// Attempts at making a failing case smaller.
-const ATTEMPTS: usize = 3000;
+/// Attempts at making a failing case smaller, unless `GAINS_FUZZ_ATTEMPTS` says otherwise.
+fn attempts() -> usize {
+    variable("GAINS_FUZZ_ATTEMPTS").and_then(|text| text.parse().ok()).unwrap_or(3000)
+}
 
 /// Checks the cases of seeds.
 fn run<C: Subject>(seeds: std::ops::Range<u64>) -> Tally {
     let started = Instant::now();
     let mut tally = Tally::default();
     for seed in seeds {
-        match check::<C>(seed, ATTEMPTS) {
+        match check::<C>(seed, attempts()) {
             Ok(found) => tally.add(&found),
             Err(report) => panic!("{report}"),
         }
@@ -90,7 +92,8 @@ fn one_forecast_case() {
 fn fuzz() {
     let seconds = variable("GAINS_FUZZ_SECONDS").and_then(|s| s.parse().ok()).unwrap_or(3600);
     let path = variable("GAINS_FUZZ_FILE").unwrap_or_else(|| "fuzz-failures.txt".into());
-    let mut seed = variable("GAINS_FUZZ_FROM").and_then(|s| s.parse().ok()).unwrap_or_else(|| fastrand::u64(..));
+    let mut seed =
+        variable("GAINS_FUZZ_FROM").and_then(|s| s.parse().ok()).unwrap_or_else(|| fastrand::u64(..));
     let end = Instant::now() + Duration::from_secs(seconds);
     let (mut tally, mut failures) = (Tally::default(), 0);
     while Instant::now() < end {
@@ -100,9 +103,9 @@ fn fuzz() {
             std::fs::write(format!("{path}.now"), format!("{name} case {seed:#x}\n")).unwrap();
             let started = Instant::now();
             let found = if forecast {
-                check::<ForecastCase>(seed, ATTEMPTS)
+                check::<ForecastCase>(seed, attempts())
             } else {
-                check::<ImageCase>(seed, ATTEMPTS)
+                check::<ImageCase>(seed, attempts())
             };
             let report = match found {
                 Ok(found) => {

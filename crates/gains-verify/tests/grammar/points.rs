@@ -45,7 +45,13 @@ pub fn to_float32(point: &[f64], region: &BoxVec) -> Option<Vec<f64>> {
 }
 
 /// Points of a region of inputs, the centre first.
-pub fn points(network: &Network, region: &BoxVec, rows: &[Vec<f64>], centre: &[f64], seed: u64) -> Vec<Vec<f64>> {
+pub fn points(
+    network: &Network,
+    region: &BoxVec,
+    rows: &[Vec<f64>],
+    centre: &[f64],
+    seed: u64,
+) -> Vec<Vec<f64>> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut points = vec![centre.to_vec()];
     points.extend((0..BLIND).map(|_| scatter(&mut random, region)));
