@@ -5,8 +5,11 @@
 //! verifier or the trainer, so that theirs can both use it.
 
 pub mod choices;
+pub mod gardener;
 pub mod grammar;
+pub mod latent;
 pub mod model;
 
 pub use choices::{Choices, shrink};
+pub use gardener::{Gardener, Kinds, random_model};
 pub use model::{Model, controlled, fixed, linear, names};

@@ -10,7 +10,7 @@ use gains_verify::limits::Clock;
 use gains_verify::series::enclosure::Way as SeriesWay;
 use gains_verify::series::{
     Allowance, Enclosure, ForecastProperty, ForecastSettings, ForecastVerdict, ForecastVerifier, MixForm,
-    Perturbation, SeriesMethod, SeriesRegion, Target, Tolerance,
+    Perturbation, SeriesAttack, SeriesMethod, SeriesRegion, Target, Tolerance,
 };
 use gains_verify::verifier::Settings;
 use gains_verify::{Analysis, Budget, Method, Property, Reason, StepForm, Verdict, Verifier};
@@ -28,7 +28,7 @@ pub struct Bounded {
 /// What was decided about a case.
 #[derive(Debug)]
 pub enum Decision<I> {
-    /// The property holds, with these bounds of it if there are any.
+    /// The property holds.
     Verified,
     /// It does not, and this shows it.
     Falsified(I),
@@ -220,7 +220,9 @@ impl<'a> SeriesSubject<'a> {
         let methods =
             vec![SeriesMethod::Box, SeriesMethod::Linear, SeriesMethod::Tight, SeriesMethod::Stepwise];
         let tolerance = Tolerance { relative: 0.2, absolute: 0.05 };
-        let settings = ForecastSettings { methods, tolerance, arithmetic, ..ForecastSettings::default() };
+        let attack = Some(SeriesAttack { steps: 8, step_size: 0.1, restarts: 1, seed: self.case.seed });
+        let settings =
+            ForecastSettings { methods, attack, tolerance, arithmetic, ..ForecastSettings::default() };
         let ForecastCase { series, truth, .. } = self.case;
         let mask = vec![true; truth.len()];
         let verifier = ForecastVerifier::new(self.network);

@@ -9,13 +9,11 @@ use gains_verify::series::SeriesRegion;
 
 use crate::adapter::{self, Bounded, Decision, SERIES_WAYS, SeriesSubject};
 use crate::failure::{Failure, Kind, Subject, Tally};
-use crate::images::{is_tie, rows, slack};
+use crate::images::{is_tie, patience, rows, slack};
 use crate::points::{descend, scatter, to_float32, value};
 
 /// Series that do not follow a gradient.
 const BLIND: usize = 16;
-/// Time for one verdict.
-const SECONDS_TO_DECIDE: f64 = 0.04;
 
 /// Series of a region, the given one first.
 fn points(
@@ -128,7 +126,8 @@ impl<'a> Shot<'a> {
 
     fn decide(&self, tally: &mut Tally) -> Result<(), Failure> {
         let odd = |what| Failure::new(Kind::Odd, what);
-        let (decision, limit) = self.subject.decide(self.arithmetic, SECONDS_TO_DECIDE).map_err(odd)?;
+        let (decision, limit) =
+            self.subject.decide(self.arithmetic, patience(self.case.seed)).map_err(odd)?;
         match decision {
             Decision::Verified => {
                 tally.verified += 1;
@@ -141,7 +140,15 @@ impl<'a> Shot<'a> {
                     }
                 }
             }
-            Decision::Falsified(_) => tally.falsified += 1,
+            Decision::Falsified(witness) => {
+                tally.falsified += 1;
+                let run = self.subject.target.forecaster.run(&witness, adapter::precision(self.arithmetic));
+                let error = run.map_or(f64::NEG_INFINITY, |run| self.error(run.output()));
+                let inside = self.subject.contains(&witness, self.arithmetic);
+                if !inside || error < limit.unwrap_or(f64::INFINITY) {
+                    return Err(Failure::new(Kind::FalseVerdict, format!("auto: {witness:?} is no witness")));
+                }
+            }
             Decision::Open => {}
         }
         Ok(())

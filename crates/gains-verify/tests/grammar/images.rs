@@ -130,8 +130,8 @@ impl Shot<'_> {
     ) -> Result<(), Failure> {
         let odd = |what| Failure::new(Kind::Odd, what);
         let false_verdict = |what| Failure::new(Kind::FalseVerdict, what);
-        let seconds = SECONDS_TO_DECIDE;
-        let (decision, margin) = self.subject.decide(self.case, label, arithmetic, seconds).map_err(odd)?;
+        let found = self.subject.decide(self.case, label, arithmetic, patience(self.case.seed));
+        let (decision, margin) = found.map_err(odd)?;
         let margins = || self.rows.iter().take(self.subject.network().outputs() - 1);
         let claimed = match decision {
             Decision::Verified => Some(margin.unwrap_or(0.0).max(0.0)),
@@ -167,8 +167,10 @@ impl Shot<'_> {
     }
 }
 
-/// Time for one verdict.
-const SECONDS_TO_DECIDE: f64 = 0.04;
+/// Time for one verdict; now and then enough to distinguish many cases.
+pub fn patience(seed: u64) -> f64 {
+    if seed.is_multiple_of(16) { 0.3 } else { 0.02 }
+}
 
 impl Subject for ImageCase {
     const NAME: &'static str = "image";
