@@ -66,7 +66,7 @@ impl Choices {
     pub fn signed(&mut self) -> f64 {
         let drawn = self.below(1 << 24);
         let size = (drawn / 2) as f64 / (1 << 23) as f64;
-        if drawn % 2 == 0 { size } else { -size }
+        if drawn.is_multiple_of(2) { size } else { -size }
     }
 
     /// A number for a generator of random numbers that need not be made simpler one by one.

@@ -47,7 +47,7 @@ impl ForecastCase {
         let (width, features, statics) =
             (choices.within(1..=3), choices.within(1..=3), choices.within(1..=2));
         let latent = any_shape(choices, 6);
-        let mood = if choices.chance(25) { Mood::Sparse } else { Mood::Any };
+        let mood = Mood::draw(choices);
         let points = choices.pick(&[Points::Observed, Points::All]);
         let lead = choices.pick(&[0.0, 0.01, 0.5]);
         let (state, seen) = (2 * width, 2 * width + features);

@@ -31,7 +31,7 @@ impl ImageCase {
     /// A case out of decisions.
     pub fn draw(choices: &mut Choices) -> Self {
         let input = any_shape(choices, 24);
-        let mood = if choices.chance(35) { Mood::Sparse } else { Mood::Any };
+        let mood = Mood::draw(choices);
         let odes = choices.pick(&[1, 1, 1, 1, 2, 2, 3, 0]);
         let mut author = Author::new(choices, input, Place::Network, mood);
         let mut layers = author.some(4, 50);

@@ -78,7 +78,14 @@ impl<'a> Author<'a> {
         (self.shape, self.place, self.prefix) = (shape, place, prefix.into());
     }
 
+    /// Tensors of a layer; now and then those of another that fit.
     fn fill(&mut self, shape: Vec<usize>) -> String {
+        if self.choices.chance(4) {
+            let fitting = self.tensors.iter().find(|(_, (other, _))| *other == shape);
+            if let Some(name) = fitting.and_then(|(name, _)| name.strip_suffix(".weight")) {
+                return name.into();
+            }
+        }
         let name = format!("{}{}", self.prefix, self.tensors.len() / 2);
         let (outputs, terms) = (shape[0], shape[1..].iter().product());
         let weights = weights(self.choices, self.mood, outputs * terms, terms);
@@ -173,7 +180,7 @@ impl<'a> Author<'a> {
         }
         match self.choices.below(7) {
             0..=2 => LayerSpec::Relu {},
-            3 => LayerSpec::LeakyRelu { slope: self.choices.pick(&[0.125, 0.0, 1.0, f64::from(0.1_f32)]) },
+            3 => LayerSpec::LeakyRelu { slope: self.choices.pick(&[0.125, 0.0, 1.0, 0.1]) },
             4 | 5 => LayerSpec::Tanh {},
             _ => LayerSpec::Sigmoid {},
         }
@@ -181,9 +188,13 @@ impl<'a> Author<'a> {
 
     fn normalize(&mut self) -> LayerSpec {
         let channels = self.shape.channels;
-        let mean =
-            (0..channels).map(|_| self.choices.pick(&[0.0, 0.5, -1.0, f64::from(0.1307_f32)])).collect();
-        let std = (0..channels).map(|_| self.choices.pick(&[1.0, 0.5, 3.0, f64::from(0.3081_f32)])).collect();
+        if self.mood == Mood::Extreme {
+            let (mean, std) =
+                self.choices.pick(&[(1e20, 1e-20), (0.0, 1e-100), (1e100, 1e100), (-1.0, 1e30)]);
+            return LayerSpec::Normalize { mean: vec![mean; channels], std: vec![std; channels] };
+        }
+        let mean = (0..channels).map(|_| self.choices.pick(&[0.0, 0.5, -1.0, 0.1307])).collect();
+        let std = (0..channels).map(|_| self.choices.pick(&[1.0, 0.5, 3.0, 0.3081])).collect();
         LayerSpec::Normalize { mean, std }
     }
 
@@ -192,7 +203,7 @@ impl<'a> Author<'a> {
         let flat = self.shape.positions() == 1;
         // Sparse networks are mostly ReLUs and convolutions.
         let choice = match self.mood {
-            Mood::Any => self.choices.below(12),
+            Mood::Any | Mood::Extreme => self.choices.below(12),
             Mood::Sparse => self.choices.pick(&[6, 0, 6, 1, 7, 4, 7, 8, 10, 11]),
         };
         match choice {
@@ -233,7 +244,7 @@ impl<'a> Author<'a> {
         let (shape, outside) = (self.shape, self.place);
         self.place = Place::Dynamics;
         let (more, end) = match self.mood {
-            Mood::Any => (55, 30),
+            Mood::Any | Mood::Extreme => (55, 30),
             Mood::Sparse => (20, 80),
         };
         let mut dynamics = self.some(4, more);
@@ -315,7 +326,7 @@ pub fn shape_of(choices: &mut Choices, entries: usize) -> Shape {
     match choices.below(5) {
         0..=2 => Shape::flat(entries),
         3 => Shape::image(1, entries, 1),
-        _ if entries % 2 == 0 => Shape::image(entries / 2, 1, 2),
+        _ if entries.is_multiple_of(2) => Shape::image(entries / 2, 1, 2),
         _ => Shape::image(entries, 1, 1),
     }
 }

@@ -139,7 +139,9 @@ impl Subject {
         arithmetic: Arithmetic,
         seconds: f64,
     ) -> Result<(Decision<Vec<f64>>, Option<f64>), String> {
-        let settings = Settings { arithmetic, pixels: case.range, ..Settings::cascade(case.radius, None) };
+        let workers = 1 + case.seed as usize % 2;
+        let settings =
+            Settings { arithmetic, workers, pixels: case.range, ..Settings::cascade(case.radius, None) };
         let report = self.verifier.certify(&case.centre, label, case.radius, &settings, budget(seconds));
         let decision = match report.verdict {
             Verdict::Verified => Decision::Verified,
