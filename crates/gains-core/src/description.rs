@@ -50,7 +50,7 @@ pub struct Description {
 }
 
 impl Description {
-    /// A network of the newest format without a record of its training.
+    /// A network without an encoder, a data set or a record of its training.
     pub fn new(name: impl Into<String>, task: Task, input: Shape, layers: Vec<LayerSpec>) -> Self {
         Self {
             format: FORMAT.into(),

@@ -5,9 +5,7 @@
 
 use serde::Deserialize;
 
-use crate::description::{
-    ControlledSpec, ControllerSpec, Description, FORMAT, LayerSpec, Method, SolverSpec, Task, VERSION,
-};
+use crate::description::{ControlledSpec, ControllerSpec, Description, LayerSpec, Method, SolverSpec, Task};
 use crate::model_file::{ModelError, Tensors, read_tensors, write_model};
 use crate::shape::Shape;
 
@@ -91,16 +89,13 @@ pub fn import_checkpoint(weights: &[u8], sidecar: &str) -> Result<Vec<u8>, Model
             time: false,
         },
     ];
+    let name = side.name.unwrap_or_else(|| "imported".into());
+    let task = Task::Classification { classes: class_names(&dataset, head[0]) };
+    let input = Shape::image(side_length, side_length, first[1]);
     let description = Description {
-        format: FORMAT.into(),
-        version: VERSION,
-        name: side.name.unwrap_or_else(|| "imported".into()),
-        task: Task::Classification { classes: class_names(&dataset, head[0]) },
         dataset: Some(dataset),
-        encoder: None,
-        input: Shape::image(side_length, side_length, first[1]),
-        layers,
         training: training_record(record),
+        ..Description::new(name, task, input, layers)
     };
     write_model(&description, &tensors)
 }

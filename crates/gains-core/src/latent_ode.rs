@@ -1,6 +1,6 @@
 //! The paper's forecasting network, of any size: what training starts from.
 
-use crate::description::{Description, EncoderSpec, FORMAT, LayerSpec, Points, SolverSpec, Task, VERSION};
+use crate::description::{Description, EncoderSpec, LayerSpec, Points, SolverSpec, Task};
 use crate::shape::Shape;
 
 /// Sizes of a latent ODE; the default is the paper's for PhysioNet.
@@ -79,17 +79,9 @@ impl LatentOde {
         let dynamics = perceptron("decoder.dynamics", &through((self.latent, self.latent), self.decoder));
         let mut layers = vec![LayerSpec::Ode { dynamics, solver }];
         layers.extend(perceptron("decoder.output", &[self.latent, features.len()]));
-        Description {
-            format: FORMAT.into(),
-            version: VERSION,
-            name: "latent ODE".into(),
-            task: Task::forecasting(features, statics),
-            dataset: None,
-            input: Shape::flat(self.latent),
-            encoder: Some(encoder),
-            layers,
-            training: serde_json::Value::Null,
-        }
+        let task = Task::forecasting(features, statics);
+        let decoder = Description::new("latent ODE", task, Shape::flat(self.latent), layers);
+        Description { encoder: Some(encoder), ..decoder }
     }
 }
 

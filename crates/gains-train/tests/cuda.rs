@@ -45,17 +45,8 @@ fn linear(name: &str, inputs: usize, outputs: usize) -> LayerSpec {
 }
 
 fn plan(input: Shape, layers: Vec<LayerSpec>, classes: usize) -> Plan {
-    let description = Description {
-        format: gains_core::description::FORMAT.into(),
-        version: gains_core::description::VERSION,
-        name: "test".into(),
-        task: Task::Classification { classes: (0..classes).map(|c| c.to_string()).collect() },
-        dataset: None,
-        input,
-        encoder: None,
-        layers,
-        training: serde_json::Value::Null,
-    };
+    let task = Task::Classification { classes: (0..classes).map(|c| c.to_string()).collect() };
+    let description = Description::new("test", task, input, layers);
     Plan::new(&description).unwrap()
 }
 

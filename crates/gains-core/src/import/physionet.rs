@@ -4,7 +4,7 @@
 //! only what the network needs is kept.
 
 use super::{Sidecar, shape_of, solver, training_record};
-use crate::description::{Description, EncoderSpec, FORMAT, LayerSpec, Points, Task, VERSION};
+use crate::description::{Description, EncoderSpec, LayerSpec, Points, Task};
 use crate::model_file::{ModelError, Tensors, write_model};
 use crate::shape::Shape;
 
@@ -118,16 +118,13 @@ pub(super) fn import(
     let latent = shape_of(tensors, "ode_func_gen.layers.0.weight", 2)?[1];
     let features = shape_of(tensors, "decoder.0.weight", 2)?[0];
     let statics = shape_of(tensors, "encoder_z0.hidden_init.0.weight", 2)?[1];
+    let name = side.name.unwrap_or_else(|| "imported".into());
+    let task = Task::forecasting(names(&FEATURES, features), names(&STATICS, statics)).as_in_the_paper();
     let description = Description {
-        format: FORMAT.into(),
-        version: VERSION,
-        name: side.name.unwrap_or_else(|| "imported".into()),
-        task: Task::forecasting(names(&FEATURES, features), names(&STATICS, statics)).as_in_the_paper(),
         dataset: Some("physionet2012".into()),
-        input: Shape::flat(latent),
         encoder: Some(encoder),
-        layers,
         training: training_record(record),
+        ..Description::new(name, task, Shape::flat(latent), layers)
     };
     write_model(&description, &parts.kept)
 }

@@ -44,11 +44,12 @@ fn bind(
     builder: &mut Builder<'_>,
 ) -> Result<SeriesEncoder, ModelError> {
     let initial = part("initial", &spec.initial, statics, builder)?;
-    let state = initial.output_shape().len();
-    if state % 2 != 0 {
+    let first = initial.output_shape();
+    let state = first.len();
+    if state % 2 != 0 || first != Shape::flat(state) {
         return Err(fail(
             "initial",
-            format!("has {state} outputs, needs a mean and a deviation of equal size"),
+            format!("has {first} outputs, needs a vector: a mean and a deviation of equal size"),
         ));
     }
     let width = state / 2;

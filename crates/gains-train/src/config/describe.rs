@@ -1,6 +1,6 @@
 //! The network a configuration asks for.
 
-use gains_core::description::{Description, FORMAT, LayerSpec, Task, VERSION};
+use gains_core::description::{Description, LayerSpec, Task};
 
 use super::{Config, Encoder};
 
@@ -38,16 +38,10 @@ impl Config {
                 time: false,
             },
         ]);
+        let task = Task::Classification { classes: classes.to_vec() };
         Description {
-            format: FORMAT.into(),
-            version: VERSION,
-            name: self.name.clone(),
-            task: Task::Classification { classes: classes.to_vec() },
             dataset: Some(self.dataset.clone()),
-            input: network.image,
-            encoder: None,
-            layers,
-            training: serde_json::Value::Null,
+            ..Description::new(self.name.clone(), task, network.image, layers)
         }
     }
 }

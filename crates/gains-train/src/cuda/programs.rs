@@ -220,17 +220,8 @@ mod tests {
             LayerSpec::GlobalAvgPool {},
             LayerSpec::Linear { name: "e".into(), in_features: width, out_features: 10, time: false },
         ];
-        let description = Description {
-            format: gains_core::description::FORMAT.into(),
-            version: gains_core::description::VERSION,
-            name: "test".into(),
-            task: Task::Classification { classes: (0..10).map(|c| c.to_string()).collect() },
-            dataset: None,
-            input: Shape::image(side, side, channels),
-            encoder: None,
-            layers,
-            training: serde_json::Value::Null,
-        };
+        let task = Task::Classification { classes: (0..10).map(|c| c.to_string()).collect() };
+        let description = Description::new("test", task, Shape::image(side, side, channels), layers);
         Plan::new(&description).unwrap()
     }
 

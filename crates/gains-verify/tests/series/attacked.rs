@@ -2,6 +2,8 @@
 
 use gains_core::{Arithmetic, BoxVec, Precision};
 use gains_ode::{Encoding, Observations};
+use gains_testkit::Model;
+use gains_testkit::latent::{self, FEATURES};
 use gains_verify::limits::{Budget, Clock};
 use gains_verify::series::enclosure::Way;
 use gains_verify::series::{
@@ -10,7 +12,7 @@ use gains_verify::series::{
 };
 use gains_verify::{Reason, StepForm};
 
-use crate::zoo::{self, FEATURES};
+use crate::perturbation::perturbation;
 
 /// A point of a region: random, at a corner, or mixed.
 pub fn sample(series: &Observations, region: &SeriesRegion, random: &mut fastrand::Rng) -> Observations {
@@ -46,12 +48,7 @@ fn ways() -> Vec<Way> {
 }
 
 /// Checks one network on one series; returns how many enclosures held, out of how many tried.
-pub fn check(
-    model: &zoo::Model,
-    series: &Observations,
-    perturbation: &Perturbation,
-    seed: u64,
-) -> (u32, u32) {
+pub fn check(model: &Model, series: &Observations, perturbation: &Perturbation, seed: u64) -> (u32, u32) {
     let network = model.network();
     let target = Target::new(&network, series.target_time).unwrap();
     let mut random = fastrand::Rng::with_seed(seed);
@@ -125,10 +122,10 @@ pub fn check(
 fn no_series_escapes_its_bounds() {
     let (mut held, mut tried) = (0, 0);
     for seed in 0..120 {
-        let model = zoo::model(seed, [0.6, 1.0, 1.5, 2.5][seed as usize % 4]);
-        let series = zoo::series(seed, [1, 3, 6, 2][seed as usize % 4]);
+        let model = latent::model(seed, [0.6, 1.0, 1.5, 2.5][seed as usize % 4]);
+        let series = latent::series(seed, [1, 3, 6, 2][seed as usize % 4]);
         let eps = [0.3, 0.05, 0.01, 0.001][(seed / 4) as usize % 4];
-        let (h, t) = check(&model, &series, &zoo::perturbation(eps), seed);
+        let (h, t) = check(&model, &series, &perturbation(eps), seed);
         held += h;
         tried += t;
     }
@@ -141,11 +138,11 @@ fn no_series_escapes_its_bounds() {
 fn no_series_escapes_where_gates_saturate() {
     let mut held = 0;
     for seed in 0..60 {
-        let model = zoo::model(seed, 1.0)
+        let model = latent::model(seed, 1.0)
             .scale("update", 50.0)
             .scale("reset", if seed % 2 == 0 { 50.0 } else { 1.0 });
-        let series = zoo::series(seed, 4);
-        held += check(&model, &series, &zoo::perturbation([0.2, 0.01][seed as usize % 2]), seed).0;
+        let series = latent::series(seed, 4);
+        held += check(&model, &series, &perturbation([0.2, 0.01][seed as usize % 2]), seed).0;
     }
     assert!(held > 400, "{held}");
 }
@@ -155,12 +152,12 @@ fn no_series_escapes_where_gates_saturate() {
 fn rows_are_tighter_than_boxes() {
     let (mut boxes, mut linear, mut tight) = (0.0, 0.0, 0.0);
     for seed in 0..30 {
-        let network = zoo::model(seed, 1.0).network();
-        let series = zoo::series(seed, 5);
+        let network = latent::model(seed, 1.0).network();
+        let series = latent::series(seed, 5);
         let target = Target::new(&network, series.target_time).unwrap();
         let width = |method: SeriesMethod| {
             let clock = Clock::start(Budget::default());
-            let perturbation = zoo::perturbation(0.05);
+            let perturbation = perturbation(0.05);
             let enclosure = Enclosure::new(&target, &series, &perturbation, Way::of(method), clock).unwrap();
             enclosure.intervals(&[0, 1, 2, 3]).unwrap().mean_width()
         };
@@ -175,8 +172,8 @@ fn rows_are_tighter_than_boxes() {
 /// The encoder alone does not depend on the time to predict, nor on what else is predicted.
 #[test]
 fn encodings_do_not_depend_on_the_target() {
-    let network = zoo::model(1, 1.0).network();
-    let mut series = zoo::series(1, 4);
+    let network = latent::model(1, 1.0).network();
+    let mut series = latent::series(1, 4);
     let encoder = network.encoder.as_ref().unwrap();
     let first = Encoding::run(encoder, &series, Precision::Float64).latent;
     series.target_time = 0.0;
@@ -187,8 +184,8 @@ fn encodings_do_not_depend_on_the_target() {
 fn layers_with_windows_hold_what_is_found() {
     let (mut held, mut tried) = (0, 0);
     for seed in 0..8 {
-        let series = zoo::series(seed + 1, 4);
-        let found = check(&zoo::with_windows(seed), &series, &zoo::perturbation(0.3), seed);
+        let series = latent::series(seed + 1, 4);
+        let found = check(&latent::with_windows(seed), &series, &perturbation(0.3), seed);
         held += found.0;
         tried += found.1;
     }
@@ -198,8 +195,8 @@ fn layers_with_windows_hold_what_is_found() {
 #[test]
 fn errors_of_layers_with_windows_are_bounded() {
     for seed in [0, 1, 3, 4, 6] {
-        let network = zoo::with_windows(seed).network();
-        let series = zoo::series(seed + 1, 4);
+        let network = latent::with_windows(seed).network();
+        let series = latent::series(seed + 1, 4);
         let target = Target::new(&network, series.target_time).unwrap();
         let output = target.forecaster.run(&series, Precision::Float64).unwrap().output().to_vec();
         let perturbation = Perturbation::of_features(network.encoder.as_ref().unwrap(), 0.3);

@@ -2,6 +2,7 @@
 
 use gains_core::Interval;
 use gains_ode::Observations;
+use gains_testkit::latent::{self, FEATURES, STATICS};
 use gains_verify::Reason;
 use gains_verify::limits::Budget;
 use gains_verify::series::{
@@ -10,10 +11,10 @@ use gains_verify::series::{
 };
 
 use crate::attacked::check;
-use crate::zoo::{self, FEATURES, STATICS};
+use crate::perturbation::perturbation;
 
 fn certify(series: &Observations, eps: f64, change: impl Fn(&mut ForecastSettings)) -> ForecastReport {
-    let network = zoo::model(6, 0.8).network();
+    let network = latent::model(6, 0.8).network();
     let mut settings = ForecastSettings::default();
     change(&mut settings);
     let truth = [0.1, -0.4, 0.3, 0.9];
@@ -22,7 +23,7 @@ fn certify(series: &Observations, eps: f64, change: impl Fn(&mut ForecastSetting
         series,
         &truth,
         &mask,
-        &zoo::perturbation(eps),
+        &perturbation(eps),
         &settings,
         Budget::default(),
     )
@@ -31,26 +32,26 @@ fn certify(series: &Observations, eps: f64, change: impl Fn(&mut ForecastSetting
 #[test]
 fn short_series_and_odd_times_are_bounded() {
     for seed in 0..8 {
-        let model = zoo::model(seed, 1.0);
+        let model = latent::model(seed, 1.0);
         for points in [0, 1] {
-            let mut series = zoo::series(seed, points);
+            let mut series = latent::series(seed, points);
             for target in [0.0, 0.37, series.times.last().copied().unwrap_or(1.0)] {
                 series.target_time = target;
-                let (held, tried) = check(&model, &series, &zoo::perturbation(0.1), seed);
+                let (held, tried) = check(&model, &series, &perturbation(0.1), seed);
                 assert_eq!(held, tried, "seed {seed}, {points} points, target {target}");
             }
         }
         // Nothing observed at all, at points that are there.
-        let mut series = zoo::series(seed, 3);
+        let mut series = latent::series(seed, 3);
         series.mask.fill(false);
-        assert_eq!(check(&model, &series, &zoo::perturbation(0.1), seed), (8, 8));
+        assert_eq!(check(&model, &series, &perturbation(0.1), seed), (8, 8));
     }
 }
 
 #[test]
 fn radius_zero_proves_what_is_predicted() {
     for seed in 0..10 {
-        let series = zoo::series(seed, 4);
+        let series = latent::series(seed, 4);
         let report = certify(&series, 0.0, |_| {});
         assert_eq!(report.verdict, ForecastVerdict::Verified, "seed {seed}");
         let (worst, error) = (report.worst.unwrap(), report.error.unwrap());
@@ -61,7 +62,7 @@ fn radius_zero_proves_what_is_predicted() {
 
 #[test]
 fn huge_values_are_unknown_for_their_size() {
-    let mut series = zoo::series(5, 3);
+    let mut series = latent::series(5, 3);
     let at = series.mask.iter().position(|&seen| seen).unwrap();
     series.values[at] = 1e30;
     let report = certify(&series, 0.1, |_| {});
@@ -88,14 +89,14 @@ fn huge_values_are_unknown_for_their_size() {
 /// A gate whose inputs overflow looks harmless behind its sigmoid.
 #[test]
 fn layers_that_overflow_are_not_hidden_by_gates() {
-    let network = zoo::model(6, 0.8).scale("update", 1e25).network();
-    let series = zoo::series(6, 3);
+    let network = latent::model(6, 0.8).scale("update", 1e25).network();
+    let series = latent::series(6, 3);
     let (truth, mask) = ([0.0; FEATURES], [true; FEATURES]);
     let report = ForecastVerifier::new(&network).certify(
         &series,
         &truth,
         &mask,
-        &zoo::perturbation(0.01),
+        &perturbation(0.01),
         &ForecastSettings::default(),
         Budget::default(),
     );
@@ -108,7 +109,7 @@ fn layers_that_overflow_are_not_hidden_by_gates() {
 
 #[test]
 fn what_is_no_number_is_unknown_with_its_place() {
-    let base = zoo::series(5, 3);
+    let base = latent::series(5, 3);
     let at = base.mask.iter().position(|&seen| seen).unwrap();
     for change in [
         &|s: &mut Observations| s.values[at] = f64::NAN,
@@ -133,8 +134,8 @@ fn what_is_no_number_is_unknown_with_its_place() {
 
 #[test]
 fn lists_of_the_wrong_size_are_refused() {
-    let network = zoo::model(6, 0.8).network();
-    let series = zoo::series(6, 3);
+    let network = latent::model(6, 0.8).network();
+    let series = latent::series(6, 3);
     let verifier = ForecastVerifier::new(&network);
     let settings = ForecastSettings { attack: Some(SeriesAttack::default()), ..ForecastSettings::default() };
     let truth = [0.0; FEATURES];
@@ -142,11 +143,11 @@ fn lists_of_the_wrong_size_are_refused() {
     let exact = vec![Allowance::EXACT; STATICS];
     let narrow = Perturbation { features: vec![Allowance::within(50.0)], statics: exact.clone() };
     let none = Perturbation { features: vec![], statics: exact };
-    let stiff = Perturbation { statics: vec![], ..zoo::perturbation(0.1) };
+    let stiff = Perturbation { statics: vec![], ..perturbation(0.1) };
     let run = |truth: &[f64], mask: &[bool], p: &Perturbation| {
         verifier.certify(&series, truth, mask, p, &settings, Budget::default()).verdict
     };
-    let p = zoo::perturbation(0.1);
+    let p = perturbation(0.1);
     let sizes = [(&truth[1..], &mask[..], &p), (&truth, &mask[1..], &p)];
     let lists = [&narrow, &none, &stiff].map(|wrong| (&truth[..], &mask[..], wrong));
     for (truth, mask, p) in sizes.into_iter().chain(lists) {
@@ -159,12 +160,12 @@ fn lists_of_the_wrong_size_are_refused() {
 
 #[test]
 fn budgets_end_with_their_reason() {
-    let network = zoo::model(6, 0.8).network();
-    let series = zoo::series(8, 8);
+    let network = latent::model(6, 0.8).network();
+    let series = latent::series(8, 8);
     let certify = |budget: Budget<'_>| {
         let (truth, mask) = ([5.0; FEATURES], [true; FEATURES]);
         let settings = ForecastSettings::default();
-        let p = zoo::perturbation(0.3);
+        let p = perturbation(0.3);
         ForecastVerifier::new(&network).certify(&series, &truth, &mask, &p, &settings, budget).verdict
     };
     let timeout = Some(std::time::Duration::ZERO);
@@ -181,13 +182,13 @@ fn budgets_end_with_their_reason() {
 fn witnesses_are_inside_and_reproducible() {
     let mut falsified = 0;
     for seed in 0..40 {
-        let network = zoo::model(seed, 1.5).network();
-        let series = zoo::series(seed, 4);
+        let network = latent::model(seed, 1.5).network();
+        let series = latent::series(seed, 4);
         let target = gains_verify::series::Target::new(&network, series.target_time).unwrap();
         let run = target.forecaster.run(&series, gains_core::Precision::Float64).unwrap();
         let truth: Vec<f64> = run.output().iter().map(|o| o + 0.05).collect();
         let mask = [true; FEATURES];
-        let p = zoo::perturbation(0.4);
+        let p = perturbation(0.4);
         let settings = ForecastSettings {
             attack: Some(SeriesAttack { step_size: 0.02, steps: 60, ..SeriesAttack::default() }),
             ..ForecastSettings::default()
@@ -219,7 +220,7 @@ fn witnesses_are_inside_and_reproducible() {
 #[test]
 fn methods_prove_no_less_than_the_ones_before() {
     for seed in 0..20 {
-        let series = zoo::series(seed, 5);
+        let series = latent::series(seed, 5);
         let worst =
             |method: SeriesMethod| certify(&series, 0.02, |s| s.methods = vec![method]).worst.unwrap();
         let (boxes, linear, tight) =

@@ -2,15 +2,14 @@
 
 use gains_core::Shape;
 use gains_core::description::{
-    ControllerSpec, Description, EncoderSpec, FORMAT, LayerSpec, Method, Points, SolverSpec, Task, VERSION,
+    ControllerSpec, Description, EncoderSpec, LayerSpec, Method, Points, SolverSpec, Task,
 };
 use gains_core::model_file::Tensors;
 use gains_ode::Observations;
+use gains_testkit::Model;
 use gains_verify::limits::{Budget, Clock};
 use gains_verify::series::enclosure::Way;
 use gains_verify::series::{Allowance, Enclosure, Perturbation, SeriesMethod, Target};
-
-use crate::zoo::Model;
 
 /// One entry of state, one feature, one static. `update_bias` decides the gate: 0 makes it one half, exactly.
 /// Dynamics `f(y) = y`, candidate `x` (and deviation 0), latent state the mean, decoder `z' = 0`, output `z`.
@@ -42,17 +41,9 @@ pub fn model(update_bias: f64) -> Model {
         LayerSpec::Ode { dynamics: vec![linear("decoder", &[&[0.0]], &[0.0])], solver },
         linear("output", &[&[1.0]], &[0.0]),
     ];
-    let description = Description {
-        format: FORMAT.into(),
-        version: VERSION,
-        name: "exact".into(),
-        task: Task::Forecasting { features: vec!["x".into()], statics: vec!["s".into()] },
-        dataset: None,
-        input: Shape::flat(1),
-        encoder: Some(encoder),
-        layers,
-        training: serde_json::Value::Null,
-    };
+    let task = Task::Forecasting { features: vec!["x".into()], statics: vec!["s".into()] };
+    let description =
+        Description { encoder: Some(encoder), ..Description::new("exact", task, Shape::flat(1), layers) };
     Model { description, tensors }
 }
 

@@ -5,5 +5,5 @@
 mod attacked;
 mod edges;
 mod exact;
+mod perturbation;
 mod single;
-mod zoo;

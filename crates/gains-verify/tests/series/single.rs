@@ -3,13 +3,14 @@
 use gains_core::network::Layer;
 use gains_core::{Activation, AffineMap, Arithmetic, SeriesEncoder, Stack};
 use gains_ode::Observations;
+use gains_testkit::{Model, latent};
 use gains_verify::limits::{Budget, Clock};
 use gains_verify::series::enclosure::Way;
 use gains_verify::series::{Enclosure, SeriesMethod, Target};
 
 use crate::attacked::sample;
 use crate::exact;
-use crate::zoo::{self, Model};
+use crate::perturbation::perturbation;
 
 /// Adds in a random binary tree of the depth that float32 programs are promised.
 fn sum(mut terms: Vec<f32>, random: &mut fastrand::Rng) -> f32 {
@@ -88,14 +89,14 @@ fn encode(encoder: &SeriesEncoder, series: &Observations, random: &mut fastrand:
 fn programs_in_float32_stay_in_their_boxes() {
     let (mut outside_real, mut checked) = (0, 0);
     for seed in 0..60 {
-        let model = zoo::model(seed, 1.2);
+        let model = latent::model(seed, 1.2);
         let network = model.network();
-        let series = zoo::series(seed, 4);
+        let series = latent::series(seed, 4);
         let target = Target::new(&network, series.target_time).unwrap();
         let mut random = fastrand::Rng::with_seed(seed);
         // Where nothing moves, rounding is all there is.
         let eps = if seed % 2 == 0 { 0.0 } else { 1e-3 };
-        let p = zoo::perturbation(eps);
+        let p = perturbation(eps);
         for method in [SeriesMethod::Box, SeriesMethod::Tight] {
             let enclose = |arithmetic| {
                 let way = Way { arithmetic, ..Way::of(method) };

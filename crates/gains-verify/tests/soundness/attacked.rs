@@ -2,6 +2,7 @@
 
 use gains_core::{Arithmetic, Precision};
 use gains_ode::Inference;
+use gains_testkit::{Kinds, Model, random_model};
 use gains_verify::analysis::Prepared;
 
 use crate::direct;
@@ -10,7 +11,6 @@ use crate::machines::ExactMachine;
 use crate::region::{
     ARITHMETICS, MODES, analyse, descend, is_path, point, property, random_region, to_float32, value,
 };
-use crate::zoo::{Kinds, Model, random_model};
 
 const WIDTHS: [f64; 6] = [0.3, 0.05, 1.0, 1e-3, 1e-12, 0.0];
 

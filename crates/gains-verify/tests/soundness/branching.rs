@@ -9,6 +9,7 @@ use gains_core::model_file::Tensors;
 use gains_core::network::Layer;
 use gains_core::{Arithmetic, Block, BoxVec, Interval, Network, Precision, Shape};
 use gains_ode::{Action, Inference, Tableau};
+use gains_testkit::{Gardener, Kinds, Model, controlled, fixed, linear, random_model};
 use gains_verify::analysis::{Prepared, image_region};
 use gains_verify::box_step::{Assumption, BoxSteps, LayerTrace, Reach, Side};
 use gains_verify::limits::Clock;
@@ -21,7 +22,6 @@ use crate::machines::{ExactMachine, Float32Machine};
 use crate::region::{
     ARITHMETICS, analyse, budget, descend, is_path, point, property, random_region, to_float32,
 };
-use crate::zoo::{Gardener, Kinds, Model, controlled, fixed, linear, random_model};
 
 const PIXELS: Interval = Interval::new(-3.0, 3.0);
 

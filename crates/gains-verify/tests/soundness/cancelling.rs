@@ -5,6 +5,7 @@ use gains_core::description::{LayerSpec, Method as Rule};
 use gains_core::model_file::Tensors;
 use gains_core::{Arithmetic, Block, BoxVec, Shape};
 use gains_ode::{Carrier, Tableau};
+use gains_testkit::{Model, fixed, linear};
 use gains_verify::analysis::Prepared;
 use gains_verify::box_step::{BoxSteps, LayerTrace, Reach, StepTrace};
 use gains_verify::limits::Clock;
@@ -14,7 +15,6 @@ use crate::direct;
 use crate::exact::Exact;
 use crate::machines::{ExactMachine, Float32Machine};
 use crate::region::{MODES, analyse};
-use crate::zoo::{Model, fixed, linear};
 
 const STATES: usize = 2;
 const PAIRS: usize = 4;

@@ -2,13 +2,13 @@
 
 use gains_core::{Arithmetic, BoxVec, Interval, Precision};
 use gains_ode::Inference;
+use gains_testkit::{Kinds, random_model};
 use gains_verify::Stage;
 use gains_verify::analysis::Prepared;
 use gains_verify::verifier::Settings;
 use gains_verify::{Verdict, Verifier};
 
 use crate::region::{ARITHMETICS, METHODS, MODES, analyse, budget, point, property, to_float32, value};
-use crate::zoo::{Kinds, random_model};
 
 const WIDTHS: [f64; 10] = [5e-324, 1e-310, 1e-40, 1e-12, 1.0, 100.0, 1e6, 1e19, 1e40, 1e150];
 

@@ -3,6 +3,7 @@
 use gains_core::description::{LayerSpec, Method as Rule};
 use gains_core::model_file::Tensors;
 use gains_core::{Arithmetic, BoxVec, Shape};
+use gains_testkit::{Kinds, Model, fixed, linear, random_model};
 use gains_verify::analysis::Prepared;
 use gains_verify::{Method, Property, StepForm};
 
@@ -10,7 +11,6 @@ use crate::direct;
 use crate::exact::Exact;
 use crate::machines::Float32Machine;
 use crate::region::{MODES, analyse, descend, is_path, point, property, random_region, to_float32};
-use crate::zoo::{Kinds, Model, fixed, linear, random_model};
 
 const WIDTHS: [f64; 5] = [0.0, 1e-6, 1e-3, 0.1, 0.4];
 

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use gains_core::description::{ControllerSpec, LayerSpec, Method as Rule, SolverSpec};
 use gains_core::model_file::Tensors;
 use gains_core::{Interval, Shape};
+use gains_testkit::{Model, controlled, fixed, linear};
 use gains_verify::Stage;
 use gains_verify::verifier::Settings;
 use gains_verify::{Budget, Method, Reason, Verdict, Verifier};
 
 use crate::region::{ARITHMETICS, METHODS, MODES};
-use crate::zoo::{Model, controlled, fixed, linear};
 
 fn ode_model(solver: SolverSpec, weight: f64) -> Model {
     let mut tensors = Tensors::new();

@@ -20,4 +20,3 @@ mod region;
 mod regressions;
 mod steps;
 mod symbolic;
-mod zoo;

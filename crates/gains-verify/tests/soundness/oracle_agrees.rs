@@ -2,13 +2,13 @@
 
 use gains_core::description::{LayerSpec, Method as Rule, SolverSpec};
 use gains_core::{Arithmetic, Shape};
+use gains_testkit::{Gardener, Kinds, Model, controlled, fixed};
 use gains_verify::analysis::Prepared;
 use gains_verify::{Method, StepForm};
 
 use crate::exact::Exact;
 use crate::oracle::{self, Depth};
 use crate::region::{analyse, property, random_region};
-use crate::zoo::{Gardener, Kinds, Model, controlled, fixed};
 
 /// linear, ReLU, linear, ODE (linear with time, ReLU, linear with time), linear, ReLU, linear.
 fn model(random: &mut fastrand::Rng, solver: SolverSpec) -> Model {

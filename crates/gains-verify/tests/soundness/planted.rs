@@ -4,12 +4,12 @@ use gains_core::description::{LayerSpec, Method as Rule};
 use gains_core::model_file::Tensors;
 use gains_core::{Arithmetic, Interval, Precision, Shape};
 use gains_ode::Inference;
+use gains_testkit::{Model, controlled, fixed, linear};
 use gains_verify::Stage;
 use gains_verify::verifier::Settings;
 use gains_verify::{Attack, AttackLoss, Budget, Verdict, Verifier};
 
 use crate::region::{ARITHMETICS, METHODS};
-use crate::zoo::{Model, controlled, fixed, linear};
 
 const EPS: f64 = 0.125;
 

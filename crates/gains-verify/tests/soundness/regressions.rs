@@ -4,11 +4,11 @@ use gains_core::description::{LayerSpec, Method as Rule};
 use gains_core::model_file::Tensors;
 use gains_core::{Arithmetic, BoxVec, Precision, Shape};
 use gains_ode::Inference;
+use gains_testkit::{Gardener, Kinds, Model, fixed, linear};
 use gains_verify::analysis::Prepared;
 use gains_verify::{Property, Reason};
 
 use crate::region::{MODES, analyse, point, value};
-use crate::zoo::{Gardener, Kinds, Model, fixed, linear};
 
 fn first_output() -> Property {
     Property { outputs: 2, rows: vec![vec![1.0, 0.0], vec![-1.0, 0.0]] }

@@ -5,6 +5,7 @@ use gains_core::model_file::Tensors;
 use gains_core::network::Block;
 use gains_core::{Arithmetic, BoxVec, Shape};
 use gains_ode::{Carrier, Tableau};
+use gains_testkit::{Model, fixed, linear};
 use gains_verify::box_step::BoxSteps;
 use gains_verify::limits::Clock;
 use gains_verify::{Budget, StepForm};
@@ -12,7 +13,6 @@ use gains_verify::{Budget, StepForm};
 use crate::direct::Machine;
 use crate::exact::Exact;
 use crate::machines::ExactMachine;
-use crate::zoo::{Model, fixed, linear};
 
 const RULES: [Rule; 6] = [Rule::Euler, Rule::Heun, Rule::Rk4, Rule::Bosh3, Rule::Fehlberg2, Rule::Dopri5];
 

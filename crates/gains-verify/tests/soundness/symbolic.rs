@@ -6,13 +6,13 @@ use gains_core::network::{Block, Layer};
 use gains_core::{Activation, Arithmetic, BoxVec, Precision, Shape};
 use gains_ode::system::{NeuralDynamics, trial_step};
 use gains_ode::{Inference, Tableau};
+use gains_testkit::{Gardener, Kinds, controlled, random_model};
 use gains_verify::affine_form::{AffineForm, Passing, Symbols};
 use gains_verify::analysis::Prepared;
 use gains_verify::symbolic_step::{SymbolicSteps, Travelling, evaluate};
 use gains_verify::{Method, StepForm};
 
 use crate::region::{ARITHMETICS, analyse, point, property, random_region, to_float32, value};
-use crate::zoo::{Gardener, Kinds, controlled, random_model};
 
 /// The values of the input's symbols at a point: symbols are numbered from 1 in the order of the entries that
 /// are not single numbers.

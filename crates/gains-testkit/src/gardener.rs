@@ -1,76 +1,13 @@
-//! Random small networks of every layer type, tableau and controller.
+//! Networks grown layer by layer: an encoder, ODE blocks and a head, of every layer type, tableau and controller.
 
-use gains_core::description::{ControlledSpec, ControllerSpec, LayerSpec, Method, SolverSpec, Task};
-use gains_core::model_file::{Tensors, build};
-use gains_core::{Description, Network, Shape};
+use gains_core::Shape;
+use gains_core::description::{LayerSpec, Method, SolverSpec};
+use gains_core::model_file::Tensors;
 
-/// A description with its weights, all of them float32 numbers.
-#[derive(Clone)]
-pub struct Model {
-    pub description: Description,
-    pub tensors: Tensors,
-}
-
-impl Model {
-    /// A model with the given layers; the outputs are named by number.
-    pub fn new(input: Shape, layers: Vec<LayerSpec>, tensors: Tensors, outputs: usize) -> Self {
-        let classes = (0..outputs).map(|i| i.to_string()).collect();
-        let description = Description {
-            format: gains_core::description::FORMAT.into(),
-            version: gains_core::description::VERSION,
-            name: "zoo".into(),
-            task: Task::Classification { classes },
-            dataset: None,
-            input,
-            encoder: None,
-            layers,
-            training: serde_json::Value::Null,
-        };
-        Self { description, tensors }
-    }
-
-    pub fn network(&self) -> Network {
-        build(self.description.clone(), &self.tensors, String::new()).expect("the zoo makes sound networks")
-    }
-
-    pub fn inputs(&self) -> usize {
-        self.description.input.len()
-    }
-}
-
-/// A linear layer with explicit weights, row by row.
-pub fn linear(tensors: &mut Tensors, name: &str, weights: &[&[f64]], bias: &[f64], time: bool) -> LayerSpec {
-    let columns = weights[0].len();
-    tensors.insert(format!("{name}.weight"), (vec![weights.len(), columns], weights.concat()));
-    tensors.insert(format!("{name}.bias"), (vec![bias.len()], bias.to_vec()));
-    LayerSpec::Linear {
-        name: name.into(),
-        in_features: columns - usize::from(time),
-        out_features: weights.len(),
-        time,
-    }
-}
-
-/// Controlled adaptive steps.
-pub fn controlled(
-    method: Method,
-    factor: u32,
-    tolerance: f64,
-    initial_step: f64,
-    rejections_after_clipping: u32,
-) -> SolverSpec {
-    let controlled =
-        ControlledSpec { factor, tolerance, initial_step, minimum_step: 0.08, rejections_after_clipping };
-    SolverSpec { method, controller: ControllerSpec::ControlledAdaptive(controlled), end_time: 1.0 }
-}
-
-/// Equal steps.
-pub fn fixed(method: Method, steps: u32) -> SolverSpec {
-    SolverSpec { method, controller: ControllerSpec::Fixed { steps }, end_time: 1.0 }
-}
+use crate::model::{Model, controlled, fixed};
 
 /// Which activations a network may have.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kinds {
     /// ReLU and LeakyReLU.
     Piecewise,
@@ -80,7 +17,9 @@ pub enum Kinds {
 
 /// Grows a model layer by layer.
 pub struct Gardener<'a> {
+    /// Where its random numbers come from.
     pub random: &'a mut fastrand::Rng,
+    /// Activations it may use.
     pub kinds: Kinds,
     tensors: Tensors,
     shape: Shape,
@@ -88,6 +27,7 @@ pub struct Gardener<'a> {
 }
 
 impl<'a> Gardener<'a> {
+    /// Nothing grown yet.
     pub fn new(random: &'a mut fastrand::Rng, kinds: Kinds, shape: Shape) -> Self {
         Self { random, kinds, tensors: Tensors::new(), shape, names: 0 }
     }
@@ -107,6 +47,7 @@ impl<'a> Gardener<'a> {
         name
     }
 
+    /// A linear layer on the current shape, which must be a vector.
     pub fn linear(&mut self, outputs: usize, time: bool) -> LayerSpec {
         let inputs = self.shape.channels;
         let columns = inputs + usize::from(time);
@@ -151,6 +92,7 @@ impl<'a> Gardener<'a> {
         }
     }
 
+    /// An activation.
     pub fn activation(&mut self) -> LayerSpec {
         let choices = if self.kinds == Kinds::All { 5 } else { 3 };
         match self.random.usize(0..choices) {
@@ -226,6 +168,7 @@ impl<'a> Gardener<'a> {
         LayerSpec::Ode { dynamics, solver: self.solver() }
     }
 
+    /// The model with the layers grown.
     pub fn finish(self, input: Shape, layers: Vec<LayerSpec>) -> Model {
         Model::new(input, layers, self.tensors, self.shape.len())
     }

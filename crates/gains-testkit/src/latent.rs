@@ -1,39 +1,19 @@
-//! Random small latent ODEs and random series for them.
+//! Random small latent ODEs of the usual form, and random series for them.
 
-use gains_core::description::{
-    ControlledSpec, ControllerSpec, Description, LayerSpec, Method, Points, SolverSpec,
-};
+use gains_core::LatentOde;
+use gains_core::description::{ControlledSpec, ControllerSpec, LayerSpec, Method, Points, SolverSpec};
 use gains_core::latent_ode::tensor_shapes;
-use gains_core::model_file::{Tensors, build};
-use gains_core::{Interval, LatentOde, Network};
+use gains_core::model_file::Tensors;
 use gains_ode::Observations;
-use gains_verify::series::{Allowance, Perturbation};
 
+use crate::model::{Model, names};
+
+/// Features of the series.
 pub const FEATURES: usize = 4;
+/// What is known of a series as a whole.
 pub const STATICS: usize = 3;
 
-/// A description with its weights.
-#[derive(Clone)]
-pub struct Model {
-    pub description: Description,
-    pub tensors: Tensors,
-}
-
-impl Model {
-    pub fn network(&self) -> Network {
-        build(self.description.clone(), &self.tensors, String::new()).expect("the zoo makes sound networks")
-    }
-
-    /// Multiplies the weights of all layers whose name contains a word.
-    pub fn scale(mut self, word: &str, by: f64) -> Self {
-        for (_, (_, values)) in self.tensors.iter_mut().filter(|(name, _)| name.contains(word)) {
-            values.iter_mut().for_each(|v| *v *= by);
-        }
-        self
-    }
-}
-
-pub fn controlled() -> SolverSpec {
+fn solver() -> SolverSpec {
     SolverSpec {
         method: Method::Dopri5,
         controller: ControllerSpec::ControlledAdaptive(ControlledSpec {
@@ -45,10 +25,6 @@ pub fn controlled() -> SolverSpec {
         }),
         end_time: 1.0,
     }
-}
-
-pub fn names(count: usize) -> Vec<String> {
-    (0..count).map(|i| i.to_string()).collect()
 }
 
 /// A network of random sizes and weights; every third has activations other than ReLU in places.
@@ -63,9 +39,9 @@ pub fn model(seed: u64, gain: f64) -> Model {
         decoder: (random.usize(2..6), random.usize(1..3)),
     };
     let points = if seed.is_multiple_of(2) { Points::Observed } else { Points::All };
-    let mut description = sizes.description(names(FEATURES), names(STATICS), points, controlled());
+    let mut description = sizes.description(names(FEATURES), names(STATICS), points, solver());
     if seed % 3 == 2 {
-        let encoder = description.encoder.as_mut().unwrap();
+        let encoder = description.encoder.as_mut().expect("a latent ODE has an encoder");
         encoder.initial.pop();
         for (part, new) in [
             (&mut encoder.candidate, LayerSpec::Tanh {}),
@@ -78,7 +54,7 @@ pub fn model(seed: u64, gain: f64) -> Model {
     let mut tensors = Tensors::new();
     for (name, shape) in tensor_shapes(&description) {
         let count: usize = shape.iter().product();
-        let scale = gain / (*shape.last().unwrap() as f64).sqrt();
+        let scale = gain / (shape[shape.len() - 1] as f64).sqrt();
         let values = (0..count).map(|_| f64::from(((random.f64() * 2.0 - 1.0) * scale) as f32)).collect();
         tensors.insert(name, (shape, values));
     }
@@ -101,19 +77,6 @@ pub fn series(seed: u64, points: usize) -> Observations {
         values: (0..entries).map(|_| f64::from(random.f32() * 2.0 - 1.0)).collect(),
         mask: (0..entries).map(|i| !(missing && i % FEATURES == 0) && random.u8(0..3) > 0).collect(),
         target_time: f64::from(random.f32()) + 0.1,
-    }
-}
-
-/// Different radii, one feature exact, one clipped, one static free.
-pub fn perturbation(eps: f64) -> Perturbation {
-    Perturbation {
-        features: vec![
-            Allowance::within(eps),
-            Allowance { radius: 2.0 * eps, range: Interval::new(0.0, 1.0) },
-            Allowance::EXACT,
-            Allowance::within(0.5 * eps),
-        ],
-        statics: vec![Allowance::within(eps), Allowance::EXACT, Allowance::within(2.0 * eps)],
     }
 }
 

@@ -1,0 +1,80 @@
+//! A network before it is built: its description and its weights.
+
+use gains_core::description::{ControlledSpec, ControllerSpec, LayerSpec, Method, SolverSpec, Task};
+use gains_core::model_file::{Tensors, build};
+use gains_core::{Description, Network, Shape};
+
+/// A description with its weights, all of them float32 numbers.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// The description.
+    pub description: Description,
+    /// The weights.
+    pub tensors: Tensors,
+}
+
+impl Model {
+    /// A classifier with the given layers; the outputs are named by number.
+    pub fn new(input: Shape, layers: Vec<LayerSpec>, tensors: Tensors, outputs: usize) -> Self {
+        let task = Task::Classification { classes: names(outputs) };
+        Self { description: Description::new("test", task, input, layers), tensors }
+    }
+
+    /// The network.
+    ///
+    /// # Panics
+    ///
+    /// If the loader would refuse it.
+    pub fn network(&self) -> Network {
+        build(self.description.clone(), &self.tensors, String::new()).expect("a network the loader accepts")
+    }
+
+    /// Number of inputs.
+    pub fn inputs(&self) -> usize {
+        self.description.input.len()
+    }
+
+    /// Multiplies the weights of all layers whose name contains a word.
+    pub fn scale(mut self, word: &str, by: f64) -> Self {
+        for (_, (_, values)) in self.tensors.iter_mut().filter(|(name, _)| name.contains(word)) {
+            values.iter_mut().for_each(|v| *v *= by);
+        }
+        self
+    }
+}
+
+/// The numbers below `count` as names of classes or features.
+pub fn names(count: usize) -> Vec<String> {
+    (0..count).map(|i| i.to_string()).collect()
+}
+
+/// A linear layer with explicit weights, row by row; the time, if it takes it, has the first column.
+pub fn linear(tensors: &mut Tensors, name: &str, weights: &[&[f64]], bias: &[f64], time: bool) -> LayerSpec {
+    let columns = weights[0].len();
+    tensors.insert(format!("{name}.weight"), (vec![weights.len(), columns], weights.concat()));
+    tensors.insert(format!("{name}.bias"), (vec![bias.len()], bias.to_vec()));
+    LayerSpec::Linear {
+        name: name.into(),
+        in_features: columns - usize::from(time),
+        out_features: weights.len(),
+        time,
+    }
+}
+
+/// Controlled adaptive steps up to time 1.
+pub fn controlled(
+    method: Method,
+    factor: u32,
+    tolerance: f64,
+    initial_step: f64,
+    rejections_after_clipping: u32,
+) -> SolverSpec {
+    let controlled =
+        ControlledSpec { factor, tolerance, initial_step, minimum_step: 0.08, rejections_after_clipping };
+    SolverSpec { method, controller: ControllerSpec::ControlledAdaptive(controlled), end_time: 1.0 }
+}
+
+/// Equal steps up to time 1.
+pub fn fixed(method: Method, steps: u32) -> SolverSpec {
+    SolverSpec { method, controller: ControllerSpec::Fixed { steps }, end_time: 1.0 }
+}
