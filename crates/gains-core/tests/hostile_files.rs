@@ -183,5 +183,5 @@ fn ordinary_networks_are_far_from_the_limits() {
         read_model(&file(&network, &tensors)).map(|network| network.outputs())
     };
     assert_eq!(tower(28, 32, 4).unwrap(), 32);
-    assert_eq!(tower(32, 64, 40).unwrap(), 64);
+    assert_eq!(tower(32, 64, 80).unwrap(), 64);
 }

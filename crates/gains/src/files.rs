@@ -50,7 +50,7 @@ fn parse_model<T>(path: Option<&Path>, parse: impl Fn(&[u8]) -> Result<T, ModelE
 fn parse_bytes<T>(path: Option<&Path>, parse: impl Fn(&[u8]) -> Result<T, ModelError>) -> Result<T, Failure> {
     let bytes = match path.map(|path| (path, bundled::find(path))) {
         Some((path, None)) if !path.exists() => {
-            let missing = Failure::reading(path, &std::io::ErrorKind::NotFound.into());
+            let missing = Failure::reading(path, &io::ErrorKind::NotFound.into());
             return Err(
                 missing.hint("check the path; bundled networks go by their names, see `gains model list`")
             );
