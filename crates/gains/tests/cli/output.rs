@@ -2,7 +2,6 @@
 #![cfg(target_os = "linux")]
 
 use std::fs::File;
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use crate::support::{gains, ok, stderr, stdout, text};
@@ -142,6 +141,6 @@ fn devices_are_written_to_and_not_replaced() {
         move || std::fs::read(fifo).unwrap()
     });
     ok(&["trajectory", "--sample", "2", "--eps", "0.001", "--svg", text(&fifo)]);
+    assert!(fifo.metadata().unwrap().file_type().is_fifo(), "a file has taken its place");
     assert!(reader.join().unwrap().starts_with(b"<svg"));
-    assert!(Path::new(&fifo).metadata().unwrap().file_type().is_fifo());
 }
