@@ -20,14 +20,18 @@ use crate::program::{Circuit, Ode, OdeBlock, Program, Step};
 use crate::shape::Shape;
 
 mod encoder;
+mod header;
+mod names;
 
 /// Metadata key the description is stored under.
 const KEY: &str = "gains";
 /// Largest tensor between two layers; beyond it a file is taken for damaged or hostile.
 const MOST_ENTRIES: usize = 1 << 22;
-/// Most (kernel tap, position) pairs of a whole network; they are laid out in memory, so a small file
-/// must not be able to ask for many.
-const MOST_CONNECTIONS: usize = 1 << 22;
+/// Most bytes that the tables of a whole network may take (which pixel feeds which, what the time adds where). They
+/// grow with the sizes between the layers, not with the file, so a small file must not be able to ask for many.
+const MOST_TABLES: usize = 128 << 20;
+/// The longest description, in bytes: a large record of training fits many times.
+const LONGEST_DESCRIPTION: usize = 4 << 20;
 
 /// What can be wrong with a model file.
 #[derive(Debug, Error)]
@@ -78,6 +82,30 @@ pub enum ModelError {
         /// What.
         value: f64,
     },
+    /// Tensors that belong to no layer.
+    #[error("no layer uses the tensors {0}")]
+    Unused(
+        /// Their names.
+        String,
+    ),
+    /// Two layers have the same weights.
+    #[error("the weights '{name}' belong to layer {first} and to layer {second}, each needs its own")]
+    Shared {
+        /// The name in both.
+        name: String,
+        /// One layer.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// Two classes, features or statics go by one name.
+    #[error("the {what} '{name}' is named twice")]
+    Twice {
+        /// What goes by it.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
     /// A layer does not fit the one before it, or its settings make no sense.
     #[error("layer {layer}: {problem}")]
     Layer {
@@ -98,6 +126,7 @@ pub fn content_hash(bytes: &[u8]) -> String {
 
 /// All tensors of a safetensors file; every number must be finite.
 pub fn read_tensors(bytes: &[u8]) -> Result<Tensors, ModelError> {
+    header::check(bytes)?;
     let container = SafeTensors::deserialize(bytes).map_err(|e| ModelError::Container(e.to_string()))?;
     let mut tensors = Tensors::new();
     for (name, view) in container.tensors() {
@@ -124,34 +153,60 @@ pub fn read_tensors(bytes: &[u8]) -> Result<Tensors, ModelError> {
 
 /// Parses a whole model file.
 pub fn read_model(bytes: &[u8]) -> Result<Network, ModelError> {
-    let (description, tensors) = read_parts(bytes)?;
-    build(description, &tensors, content_hash(bytes))
+    let (description, tensors) = parse(bytes)?;
+    let network = build(description, &tensors, content_hash(bytes))?;
+    names::all_used(&network.description, &tensors)?;
+    Ok(network)
 }
 
 /// The description and the weights of a model file, not yet bound to each other: for changing either first.
 pub fn read_parts(bytes: &[u8]) -> Result<(Description, Tensors), ModelError> {
+    let (description, tensors) = parse(bytes)?;
+    names::all_used(&description, &tensors)?;
+    Ok((description, tensors))
+}
+
+fn parse(bytes: &[u8]) -> Result<(Description, Tensors), ModelError> {
+    header::check(bytes)?;
     let (_, metadata) =
         SafeTensors::read_metadata(bytes).map_err(|e| ModelError::Container(e.to_string()))?;
     let text =
         metadata.metadata().as_ref().and_then(|entries| entries.get(KEY)).ok_or(ModelError::NoDescription)?;
-    let version: Option<u64> =
-        serde_json::from_str::<serde_json::Value>(text).ok().and_then(|value| value.get("version")?.as_u64());
-    if let Some(found) = version.filter(|v| *v > u64::from(VERSION)) {
+    if text.len() > LONGEST_DESCRIPTION {
+        return Err(ModelError::Description(format!(
+            "it takes {} bytes, at most {LONGEST_DESCRIPTION}",
+            text.len()
+        )));
+    }
+    if let Some(found) = version(text).filter(|found| *found > u64::from(VERSION)) {
         return Err(ModelError::Version { found: found.try_into().unwrap_or(u32::MAX) });
     }
     let description: Description =
         serde_json::from_str(text).map_err(|e| ModelError::Description(e.to_string()))?;
+    names::distinct(&description)?;
     Ok((description, read_tensors(bytes)?))
+}
+
+/// The version a description gives itself, whatever else is in it.
+fn version(text: &str) -> Option<u64> {
+    #[derive(serde::Deserialize)]
+    struct Versioned {
+        version: u64,
+    }
+    serde_json::from_str(text).ok().map(|found: Versioned| found.version)
 }
 
 /// Writes a model file: the tensors the description names, as float32.
 ///
-/// Fails if a tensor is missing, misshapen or beyond the range of float32, so that what is written can be read back.
+/// Fails if a tensor is missing, misshapen, beyond the range of float32 or used by no layer, or if names are there
+/// twice, so that what is written can be read back.
 pub fn write_model(description: &Description, tensors: &Tensors) -> Result<Vec<u8>, ModelError> {
     if description.version > VERSION {
         return Err(ModelError::Version { found: description.version });
     }
+    names::distinct(description)?;
     build(description.clone(), tensors, String::new())?;
+    names::all_used(description, tensors)?;
     for (name, (_, values)) in tensors {
         // A float64 beyond the range of float32 would be written as infinity.
         if let Some(index) = values.iter().position(|v| !(*v as f32).is_finite()) {
@@ -185,7 +240,7 @@ pub fn build(description: Description, tensors: &Tensors, hash: String) -> Resul
     }
     let input = description.input;
     check_size(input, "input")?;
-    let mut builder = Builder { tensors, connections: 0 };
+    let mut builder = Builder { tensors, tables: 0 };
     let encoder = encoder::build(&description, &mut builder)?;
     let mut body = Program::of("input", input);
     for (index, spec) in description.layers.iter().enumerate() {
@@ -233,8 +288,8 @@ fn kind(spec: &LayerSpec) -> String {
 
 struct Builder<'a> {
     tensors: &'a Tensors,
-    /// Of the layers so far.
-    connections: usize,
+    /// Bytes that the tables of the layers so far take.
+    tables: usize,
 }
 
 impl<'a> Builder<'a> {
@@ -248,20 +303,32 @@ impl<'a> Builder<'a> {
         Ok(values)
     }
 
-    /// Counts the connections of a kernel at so many positions before they are laid out.
-    fn connect(&mut self, positions: usize, kernel: [usize; 2], label: &str) -> Result<(), ModelError> {
-        let total = kernel[0]
-            .checked_mul(kernel[1])
-            .and_then(|taps| taps.checked_mul(positions))
-            .and_then(|connections| connections.checked_add(self.connections));
-        match total {
-            Some(total @ ..=MOST_CONNECTIONS) => {
-                self.connections = total;
+    /// Counts the bytes of a table with so many lists of so many entries before it is laid out.
+    fn reserve(
+        &mut self,
+        lists: usize,
+        entries: [usize; 2],
+        entry: usize,
+        label: &str,
+    ) -> Result<(), ModelError> {
+        // A list on the heap has a head, and room for a power of two of entries, at least four.
+        const HEAD: usize = 40;
+        let list = |entries: usize| {
+            entries.checked_next_power_of_two()?.max(4).checked_mul(entry)?.checked_add(HEAD)
+        };
+        let bytes =
+            entries[0].checked_mul(entries[1]).and_then(list).and_then(|list| list.checked_mul(lists));
+        match bytes.and_then(|bytes| bytes.checked_add(self.tables)) {
+            Some(total @ ..=MOST_TABLES) => {
+                self.tables = total;
                 Ok(())
             }
             _ => Err(ModelError::Layer {
                 layer: label.to_string(),
-                problem: format!("more than {MOST_CONNECTIONS} connections between positions"),
+                problem: format!(
+                    "with it the tables of the network would take more than {} MiB",
+                    MOST_TABLES >> 20
+                ),
             }),
         }
     }
@@ -393,8 +460,13 @@ impl<'a> Builder<'a> {
                 let (height, width) = geometry
                     .output(shape)
                     .ok_or_else(|| fail(format!("the kernel does not fit a {shape} image")))?;
-                check_size(Shape::image(height, width, *out_channels), label)?;
-                self.connect(shape.positions(), *kernel, label)?;
+                let output = Shape::image(height, width, *out_channels);
+                check_size(output, label)?;
+                let hits = [kernel[0].min(height), kernel[1].min(width)];
+                self.reserve(shape.positions(), hits, size_of::<(usize, usize)>(), label)?;
+                if *time {
+                    self.reserve(1, [output.len(), 2], size_of::<f64>(), label)?;
+                }
                 let conv = Conv2d::new(shape, geometry, weights, bias, *time);
                 AffineMap::Conv(conv.ok_or_else(|| fail("weights do not fit".into()))?)
             }
@@ -417,17 +489,18 @@ impl<'a> Builder<'a> {
                 let (height, width) = geometry.output(shape).ok_or_else(misfit)?;
                 let output = Shape::image(height, width, shape.channels);
                 check_size(output, label)?;
-                self.connect(output.positions(), *kernel, label)?;
+                self.reserve(output.positions(), *kernel, size_of::<usize>(), label)?;
                 AffineMap::Pool(AveragePool::new(shape, geometry).ok_or_else(misfit)?)
             }
             LayerSpec::GlobalAvgPool {} => {
-                self.connect(1, [shape.height, shape.width], label)?;
+                self.reserve(1, [shape.height, shape.width], size_of::<usize>(), label)?;
                 AffineMap::Pool(AveragePool::global(shape).ok_or_else(|| fail("empty image".into()))?)
             }
             LayerSpec::Flatten {} => {
                 if shape.positions() == 1 {
                     return Ok(None);
                 }
+                self.reserve(1, [shape.len(), 1], size_of::<usize>(), label)?;
                 AffineMap::Permute(Permutation::flatten(shape))
             }
             _ => return Err(fail("is no affine layer".into())),

@@ -583,7 +583,7 @@ mod layers {
         assert_eq!(network.outputs(), 2);
     }
 
-    /// A small file must not unfold into many connections: a wide kernel on a large image, or one pooling
+    /// A small file must not unfold into large tables: a wide kernel on a large image, or one pooling
     /// after the other.
     #[test]
     fn files_that_unfold_are_refused() {
@@ -592,20 +592,20 @@ mod layers {
             d["input"] = large.clone();
             d["layers"] = json!([{"type": "avg_pool2d", "kernel": [1000, 1000], "stride": [1, 1]}]);
         });
-        assert_layer(&error, "0 (avg_pool2d)", "connections");
+        assert_layer(&error, "0 (avg_pool2d)", "tables");
         let error = refusal(|d| {
             let pool = json!({"type": "avg_pool2d", "kernel": [1, 1], "stride": [1, 1]});
             d["input"] = large.clone();
             d["layers"] = Value::Array(vec![pool; 200]);
         });
-        assert_layer(&error, "(avg_pool2d)", "connections");
+        assert_layer(&error, "(avg_pool2d)", "tables");
         let mut description = small_description();
         description["input"] = large;
         description["layers"] = json!([{"type": "conv2d", "name": "wide", "in_channels": 1,
             "out_channels": 1, "kernel": [400, 400]}]);
         let tensors = tensors_of(&[("wide", &[1, 1, 400, 400])], 1);
         let error = build(parsed(description), &tensors, String::new()).unwrap_err();
-        assert_layer(&error, "0 (conv2d)", "connections");
+        assert_layer(&error, "0 (conv2d)", "tables");
     }
 }
 

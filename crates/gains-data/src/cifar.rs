@@ -3,11 +3,11 @@
 //! A batch file has no header. It is a sequence of records of 3073 bytes: the
 //! label, then the red, the green and the blue plane, each row by row.
 
-use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use crate::DataError;
+use crate::bounded::open_file;
 use crate::error::Damage;
 use crate::layout::DataFile;
 
@@ -25,7 +25,7 @@ pub(crate) fn read_batch(
     let unreadable = |source| DataError::Read { path: path.to_owned(), source };
     let damaged = |damage| DataError::Damaged { dataset: file.dataset, path: path.to_owned(), damage };
     let classes = file.dataset.classes();
-    let mut input = BufReader::new(File::open(path).map_err(unreadable)?);
+    let mut input = BufReader::new(open_file(path).map_err(unreadable)?);
     let mut record = vec![0; 1 + file.dataset.shape().len()];
     for index in 0.. {
         let start = index * record.len();

@@ -1,8 +1,7 @@
 //! One file over HTTP: resuming, retrying, falling back, verifying.
 
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
-use std::thread;
 use std::time::Duration;
 
 use ureq::http::{HeaderMap, StatusCode, header};
@@ -10,6 +9,7 @@ use ureq::{Agent, Proxy};
 
 use crate::partial::Partial;
 use crate::source::{RemoteFile, Source};
+use crate::transfer::{Message, Transfer, pause};
 use crate::{DataError, FetchEvent, OnEvent};
 
 /// How patient to be.
@@ -153,7 +153,10 @@ impl Place<'_> {
                 return Ok(Ended::Stopped);
             }
             let doublings = 2_u32.saturating_pow(failures - 1);
-            thread::sleep(self.patience.pause.saturating_mul(doublings));
+            let time = self.patience.pause.saturating_mul(doublings);
+            if pause(time, &mut || (self.progress)(FetchEvent::Waiting { name })).is_break() {
+                return Ok(Ended::Stopped);
+            }
         }
     }
 
@@ -167,14 +170,16 @@ impl Place<'_> {
             return Ok(Ended::Complete);
         }
         let offset = partial.len();
-        let mut request = self.agent.get(self.url);
-        if offset > 0 {
-            request = request.header(header::RANGE, format!("bytes={offset}-"));
-        }
-        let response = request.call().map_err(|error| self.unreachable(error))?;
-        let status = response.status();
+        let transfer = Transfer::begin(&self.agent, self.url, offset);
+        let (status, headers) = match self.next(&transfer) {
+            None => return Ok(Ended::Stopped),
+            Some(Message::Head(status, headers)) => (status, headers),
+            Some(Message::Unreachable(error)) => return Err(self.unreachable(error)),
+            Some(Message::Broken(error)) => return Err(self.interrupted(partial, error)),
+            Some(Message::Block(_) | Message::End) => return Err(self.ended_early(partial)),
+        };
         match status {
-            StatusCode::PARTIAL_CONTENT if offset > 0 && range_start(response.headers()) == Some(offset) => {}
+            StatusCode::PARTIAL_CONTENT if offset > 0 && range_start(&headers) == Some(offset) => {}
             StatusCode::OK => partial.restart().map_err(Failure::Everything)?,
             // The server has another idea of the file than the partial one:
             // begin anew, which cannot lead back here.
@@ -184,19 +189,24 @@ impl Place<'_> {
             }
             _ => return Err(self.refused(status)),
         }
-        if let Some(announced) = content_length(response.headers())
+        if let Some(announced) = content_length(&headers)
             && partial.len().saturating_add(announced) != total
         {
             let found = partial.len().saturating_add(announced);
             return Err(self.wrong_size(partial, found));
         }
-        self.receive(partial, response.into_body().into_reader())
+        self.receive(partial, &transfer)
+    }
+
+    /// What comes next; `None` if the caller asked to stop while it was waited for.
+    fn next(&mut self, transfer: &Transfer) -> Option<Message> {
+        let name = self.remote.name();
+        transfer.next(&mut || (self.progress)(FetchEvent::Waiting { name }))
     }
 
     /// Copies the body to disk, reporting after every block.
-    fn receive(&mut self, partial: &mut Partial, mut body: impl Read) -> Result<Ended, Failure> {
+    fn receive(&mut self, partial: &mut Partial, transfer: &Transfer) -> Result<Ended, Failure> {
         let total = self.remote.bytes;
-        let mut buffer = vec![0; 1 << 16];
         loop {
             let progress = FetchEvent::Progress { name: self.remote.name(), received: partial.len(), total };
             if (self.progress)(progress).is_break() {
@@ -205,20 +215,18 @@ impl Place<'_> {
             if partial.len() == total {
                 return Ok(Ended::Complete);
             }
-            let count = match body.read(&mut buffer) {
-                Ok(0) => {
-                    let early = io::Error::from(io::ErrorKind::UnexpectedEof);
-                    return Err(self.interrupted(partial, early));
-                }
-                Ok(count) => count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(self.interrupted(partial, error)),
+            let block = match self.next(transfer) {
+                None => return Ok(Ended::Stopped),
+                Some(Message::Block(block)) => block,
+                Some(Message::Broken(error)) => return Err(self.interrupted(partial, error)),
+                Some(Message::Unreachable(error)) => return Err(self.unreachable(error)),
+                Some(Message::Head(..) | Message::End) => return Err(self.ended_early(partial)),
             };
-            let found = partial.len() + count as u64;
+            let found = partial.len() + block.len() as u64;
             if found > total {
                 return Err(self.wrong_size(partial, found));
             }
-            partial.append(&buffer[..count]).map_err(Failure::Everything)?;
+            partial.append(&block).map_err(Failure::Everything)?;
         }
     }
 
@@ -257,6 +265,10 @@ impl Place<'_> {
             return Failure::Everything(error);
         }
         Failure::Place(DataError::WrongSize { url: self.url.to_owned(), expected: self.remote.bytes, found })
+    }
+
+    fn ended_early(&self, partial: &Partial) -> Failure {
+        self.interrupted(partial, io::ErrorKind::UnexpectedEof.into())
     }
 
     fn interrupted(&self, partial: &Partial, source: io::Error) -> Failure {

@@ -28,6 +28,12 @@ pub enum FetchEvent<'a> {
         /// Bytes of the whole file.
         total: u64,
     },
+    /// The server is silent, or the next attempt is due soon. Sent every tenth
+    /// of a second, for the caller to stop the fetch if it wants to.
+    Waiting {
+        /// The file.
+        name: &'a str,
+    },
     /// An attempt failed; another, perhaps at another server, follows.
     Retrying {
         /// The file.

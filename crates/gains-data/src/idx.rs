@@ -11,6 +11,7 @@ use std::path::Path;
 use flate2::bufread::MultiGzDecoder;
 
 use crate::DataError;
+use crate::bounded::open_file;
 use crate::error::Damage;
 use crate::layout::DataFile;
 
@@ -56,7 +57,7 @@ pub(crate) fn parse_labels(input: impl BufRead, path: &Path, file: &DataFile) ->
 }
 
 fn open(path: &Path) -> Result<BufReader<File>, DataError> {
-    File::open(path).map(BufReader::new).map_err(|source| DataError::Read { path: path.to_owned(), source })
+    open_file(path).map(BufReader::new).map_err(|source| DataError::Read { path: path.to_owned(), source })
 }
 
 /// A decompressed stream that knows how far it has been read.

@@ -31,6 +31,7 @@
 //! fewer images than the official split are accepted: a subset is a legitimate
 //! thing to verify. Checksums are looked at only while fetching.
 
+mod bounded;
 mod cifar;
 mod dataset;
 mod download;
@@ -43,8 +44,10 @@ mod locate;
 mod partial;
 pub mod series;
 mod source;
+mod transfer;
 mod unpack;
 
+pub use bounded::{open_file, read_bounded, read_file};
 pub use dataset::{Dataset, Split};
 pub use error::{Damage, DataError};
 pub use fetch::{Fetch, FetchEvent, Fetched, OnEvent, fetch};

@@ -1,15 +1,16 @@
 //! Reading whole files and writing them so that nothing half-written is ever seen.
 
 use std::borrow::Cow;
-use std::io::Write;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use gains_core::description::Task;
 use gains_core::model_file::{Tensors, read_model, read_parts};
 use gains_core::{Description, ModelError, Network};
 
-use crate::bundled;
-use crate::failure::Failure;
+use crate::failure::{Failure, Outcome};
+use crate::{bundled, interrupt, output};
 
 /// Larger model files are refused before they are read.
 const LARGEST_MODEL: u64 = 1 << 30;
@@ -43,14 +44,18 @@ pub fn load_parts(path: Option<&Path>) -> Result<(Description, Tensors), Failure
 }
 
 fn parse_model<T>(path: Option<&Path>, parse: impl Fn(&[u8]) -> Result<T, ModelError>) -> Result<T, Failure> {
+    interrupt::at_once(|| parse_bytes(path, parse))
+}
+
+fn parse_bytes<T>(path: Option<&Path>, parse: impl Fn(&[u8]) -> Result<T, ModelError>) -> Result<T, Failure> {
     let bytes = match path.map(|path| (path, bundled::find(path))) {
         Some((path, None)) if !path.exists() => {
-            let missing = Failure::reading(path, &std::io::ErrorKind::NotFound.into());
+            let missing = Failure::reading(path, &io::ErrorKind::NotFound.into());
             return Err(
                 missing.hint("check the path; bundled networks go by their names, see `gains model list`")
             );
         }
-        Some((path, None)) => Cow::from(read_limited(path)?),
+        Some((path, None)) => Cow::from(read_model_file(path)?),
         Some((_, Some(entry))) => Cow::from(entry.bytes),
         None => Cow::from(bundled::MODELS[0].bytes),
     };
@@ -60,45 +65,97 @@ fn parse_model<T>(path: Option<&Path>, parse: impl Fn(&[u8]) -> Result<T, ModelE
                 "turn bare weights into a model with `gains model import WEIGHTS --sidecar FILE.json --out MODEL`"
             }
             ModelError::Container(_) => "is it a complete .safetensors file? try copying it again",
-            _ => "`gains model show` reads the same file; see docs/model-format.md",
+            ModelError::Version { .. } => "a newer gains wrote the file; update this one",
+            _ => "docs/model-format.md says what a model file holds",
         };
         let name = path.map_or_else(|| "bundled model".into(), |path| path.display().to_string());
         Failure::new(format!("'{name}': {error}")).hint(hint)
     })
 }
 
-/// Reads a file of sensible size.
-pub fn read_limited(path: &Path) -> Result<Vec<u8>, Failure> {
-    let size = std::fs::metadata(path).map_err(|e| Failure::reading(path, &e))?.len();
-    if size > LARGEST_MODEL {
-        return Err(Failure::new(format!("'{}' is {size} bytes, at most {LARGEST_MODEL}", path.display()))
-            .hint("is this really a model file?"));
-    }
-    std::fs::read(path).map_err(|e| Failure::reading(path, &e))
+/// Reads a model or checkpoint file.
+pub fn read_model_file(path: &Path) -> Result<Vec<u8>, Failure> {
+    read(path, LARGEST_MODEL, "a model file")
 }
 
-/// Writes a file under a temporary name beside it, then renames it.
-pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let fail = |e: std::io::Error| Failure::writing(path, &e);
+/// Reads a whole file of at most `most` bytes that should be `what` ("a model file").
+///
+/// Devices, folders and FIFOs are refused at once; the pipe that standard input may be is read.
+pub fn read(path: &Path, most: u64, what: &str) -> Result<Vec<u8>, Failure> {
+    let bytes = interrupt::at_once(|| match open_pipe(path) {
+        Some(pipe) => pipe.and_then(|pipe| gains_data::read_bounded(pipe, most)),
+        None => gains_data::read_file(path, most),
+    });
+    bytes.map_err(|error| {
+        let failure = Failure::reading(path, &error);
+        match error.kind() {
+            io::ErrorKind::FileTooLarge => failure.hint(format!("is this really {what}?")),
+            io::ErrorKind::Unsupported => failure
+                .hint("give a file; what another program writes can come through a pipe, as /dev/stdin"),
+            io::ErrorKind::IsADirectory => failure.hint(format!("give the path of {what} in it")),
+            _ => failure,
+        }
+    })
+}
+
+/// Reads a whole text file, as [`read`] does.
+pub fn read_text(path: &Path, most: u64, what: &str) -> Result<String, Failure> {
+    String::from_utf8(read(path, most, what)?).map_err(|_| {
+        Failure::new(format!("cannot read '{}': it is not text in UTF-8", path.display()))
+            .hint(format!("is this really {what}?"))
+    })
+}
+
+/// The pipe behind `/dev/stdin` or a shell's `<(command)`. It is open already, so this does not wait, as opening a
+/// FIFO by its name would.
+fn open_pipe(path: &Path) -> Option<io::Result<File>> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt as _;
+        let inherited = ["/dev/stdin", "/dev/fd", "/proc"].iter().any(|place| path.starts_with(place));
+        if inherited && std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo()) {
+            return Some(File::open(path));
+        }
+    }
+    let _ = path;
+    None
+}
+
+/// Writes a file under a temporary name beside it, then renames it. A device or pipe is simply written to.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> Outcome {
+    if is_special(path) {
+        // Opening a FIFO waits for whoever reads from it.
+        let written = interrupt::at_once(|| {
+            OpenOptions::new().write(true).open(path).and_then(|mut f| f.write_all(bytes))
+        });
+        return written.map_err(|error| Failure::writing(path, &error));
+    }
     let mut name = path.file_name().map(|n| n.to_os_string()).ok_or_else(|| {
         Failure::usage(format!("'{}' is not a file name", path.display())).hint("give a file, not a folder")
     })?;
     name.push(format!(".{}.partial", std::process::id()));
     let temporary: PathBuf = path.with_file_name(name);
-    let written = std::fs::File::create(&temporary)
+    let written = File::create(&temporary)
         .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
         .and_then(|()| std::fs::rename(&temporary, path));
     written.map_err(|error| {
         let _ = std::fs::remove_file(&temporary);
-        fail(error)
+        Failure::writing(path, &error)
     })
 }
 
-/// Writes what a command was asked for to its `--out`, if there is one; `-` is standard output. Says whether it was that.
+/// Whether a path is something that must not be replaced by a file: `/dev/stdout`, a FIFO.
+fn is_special(path: &Path) -> bool {
+    let other = |found: std::fs::Metadata| !found.is_file() && !found.is_dir();
+    path.starts_with("/dev") || std::fs::metadata(path).is_ok_and(other)
+}
+
+/// Writes what a command was asked for to its `--out`, if there is one; `-` is standard output. The answer is
+/// whether it went there.
 pub fn deliver(out: Option<&Path>, bytes: &[u8]) -> Result<bool, Failure> {
     let stdout = out == Some(Path::new("-"));
     match out {
-        Some(_) if stdout => std::io::stdout().lock().write_all(bytes).map_err(|e| Failure::printing(&e))?,
+        Some(_) if stdout => output::hand_over(bytes)?,
         Some(path) => write_atomically(path, bytes)?,
         None => {}
     }

@@ -1,8 +1,7 @@
 //! `gains`: certified robustness of neural ODEs, from the command line.
 //!
-//! This crate is the only one that prints. Results go to standard output, everything else to standard
-//! error.
-#![allow(clippy::print_stdout, clippy::print_stderr)]
+//! This crate is the only one that prints, in [`output`]. Results go to standard output, everything else to
+//! standard error.
 
 mod bundled;
 mod cli;
@@ -11,6 +10,7 @@ mod failure;
 mod files;
 mod forecasting;
 mod interrupt;
+mod output;
 mod picture;
 mod progress;
 mod results;
@@ -18,7 +18,6 @@ mod runner;
 mod samples;
 mod table;
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -29,12 +28,7 @@ use failure::Failure;
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            let code = if error.use_stderr() { failure::USAGE } else { 0 };
-            // A closed pipe (`gains --help | head`) is not worth a message.
-            let _ = error.print();
-            return ExitCode::from(code);
-        }
+        Err(error) => return explain(&error),
     };
     interrupt::install();
     let global = cli.global;
@@ -59,15 +53,23 @@ fn main() -> ExitCode {
     }
 }
 
+/// Prints what the parser of the command line says: its complaint, or the help that was asked for.
+fn explain(error: &clap::Error) -> ExitCode {
+    match error.print() {
+        // Where complaints are told, a complaint that cannot be told is silence.
+        _ if error.use_stderr() => ExitCode::from(failure::USAGE),
+        Ok(()) => ExitCode::SUCCESS,
+        Err(trouble) => report(&Failure::printing(&trouble)),
+    }
+}
+
 fn report(failure: &Failure) -> ExitCode {
     if failure.is_closed_pipe() {
         return ExitCode::SUCCESS;
     }
-    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let (red, cyan, off) = if colour { ("\x1b[1;31m", "\x1b[1;36m", "\x1b[0m") } else { ("", "", "") };
-    eprintln!("{red}error:{off} {}", failure.message);
+    output::complain("error:", output::Tone::Error, &failure.message);
     if let Some(hint) = &failure.hint {
-        eprintln!("{cyan}hint:{off} {hint}");
+        output::complain("hint:", output::Tone::Hint, hint);
     }
     ExitCode::from(failure.code)
 }

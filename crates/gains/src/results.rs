@@ -11,6 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::{Format, OutputArgs};
 use crate::failure::Failure;
+use crate::files;
+
+/// Larger result files are refused before they are read.
+const LARGEST: u64 = 1 << 30;
 
 /// One sample at one radius.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -148,7 +152,7 @@ fn parse<R: ResultLine>(line: &str, format: Format) -> Result<R, String> {
 
 /// Reads a file of records, one JSON object per line.
 pub fn read(path: &Path) -> Result<Vec<Record>, Failure> {
-    let text = std::fs::read_to_string(path).map_err(|e| Failure::reading(path, &e))?;
+    let text = files::read_text(path, LARGEST, "a result file")?;
     let parse = |(number, line): (usize, &str)| {
         parse(line, Format::Jsonl).map_err(|e| {
             Failure::new(format!("'{}' line {} is not a result: {e}", path.display(), number + 1))

@@ -8,6 +8,7 @@ use gains_data::{Dataset, Images, Split};
 
 use crate::cli::DataArgs;
 use crate::failure::Failure;
+use crate::interrupt;
 
 /// A list of indices: `0..1000`, `7`, `0..10,20,30..40`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +79,7 @@ pub fn load(args: &DataArgs, network: &Network) -> Result<(Images, Vec<usize>), 
         Images::bundled()
     } else {
         let dir = gains_data::locate(args.data_dir.as_deref(), |name| std::env::var_os(name))?;
-        Images::load(dataset, split, &dir)?
+        interrupt::at_once(|| Images::load(dataset, split, &dir))?
     };
     if selection.last() >= images.len() {
         return Err(Failure::usage(format!(

@@ -1,10 +1,14 @@
 //! Plain text tables.
 
-/// Lays out a header and rows in aligned columns; the first column to the left, numbers to the right.
+use crate::output::plain;
+
+/// Lays out a header and rows in aligned columns; the first column to the left, numbers to the right. Cells may hold
+/// names out of files.
 pub fn layout(header: &[&str], rows: &[Vec<String>]) -> String {
     let columns = header.len();
+    let rows: Vec<Vec<_>> = rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()).collect();
     let mut widths: Vec<usize> = header.iter().map(|h| h.chars().count()).collect();
-    for row in rows {
+    for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
         }
@@ -25,8 +29,8 @@ pub fn layout(header: &[&str], rows: &[Vec<String>]) -> String {
     let mut text = line(&mut header.iter().copied());
     text.push_str(&"─".repeat(widths.iter().sum::<usize>() + 2 * columns.saturating_sub(1)));
     text.push('\n');
-    for row in rows {
-        text.push_str(&line(&mut row.iter().map(String::as_str)));
+    for row in &rows {
+        text.push_str(&line(&mut row.iter().map(AsRef::as_ref)));
     }
     text
 }
@@ -50,6 +54,12 @@ mod tests {
     fn columns_line_up() {
         let text = layout(&["name", "n"], &[vec!["a".into(), "10".into()], vec!["long".into(), "7".into()]]);
         assert_eq!(text, "name   n\n────────\na     10\nlong   7\n");
+    }
+
+    #[test]
+    fn a_cell_stays_in_its_line() {
+        let text = layout(&["name"], &[vec!["a\nverified \x1b[2J".into()]]);
+        assert_eq!(text.lines().nth(2), Some("a\\nverified \\u001b[2J"));
     }
 
     #[test]

@@ -12,12 +12,15 @@ use super::feature::{Kind, physionet_features};
 use super::physionet::{Parsed, parse};
 use super::recordings::{Counts, Recordings, Skipped, sort};
 use super::split::Order;
+use crate::bounded::read_file;
 
 /// Called with the number of records done and the number there are; the answer says whether to go on.
 pub type OnRecord<'a> = &'a (dyn Fn(usize, usize) -> ControlFlow<()> + Sync);
 
 const SETS: [&str; 2] = ["set-a", "set-b"];
 const FOLDER: &str = "physionet2012";
+/// Bytes of a record; the official files have at most 30 kB, and a thousand times that is no record.
+const LARGEST: u64 = 30 << 20;
 
 /// Where `gains data prepare physionet2012` puts its file below the data directory, unless told otherwise.
 pub fn physionet_file(data_dir: &Path) -> PathBuf {
@@ -152,17 +155,8 @@ fn parse_all(files: &[RawFile], on_record: OnRecord<'_>) -> Option<Vec<FileOutco
 }
 
 fn parse_file(file: &RawFile) -> FileOutcome {
-    match read_limited(&file.path) {
+    match read_file(&file.path, LARGEST) {
         Ok(bytes) => (parse(&file.id, &bytes), Md5::digest(&bytes).into()),
         Err(error) => (Err(Malformed::Unreadable(error.kind())), [0; 16]),
     }
-}
-
-/// The official files have at most 30 kB; a thousand times that is no record.
-fn read_limited(path: &Path) -> std::io::Result<Vec<u8>> {
-    const MOST: u64 = 30 << 20;
-    if std::fs::metadata(path)?.len() > MOST {
-        return Err(std::io::ErrorKind::FileTooLarge.into());
-    }
-    std::fs::read(path)
 }

@@ -6,6 +6,10 @@ use super::error::{Malformed, PreparedFault, SeriesError};
 use super::feature::{Feature, Kind, Role};
 use super::record::Record;
 use super::split::Order;
+use crate::bounded::read_file;
+
+/// Bytes of a prepared file; PhysioNet 2012 takes 25 MB.
+const LARGEST: u64 = 1 << 30;
 
 /// All records of a source that could be read, sorted by id, with nothing clipped, scaled or left out.
 ///
@@ -108,7 +112,7 @@ impl Recordings {
     /// but what [`Recordings::to_bytes`] gave.
     pub fn read(path: &Path) -> Result<Recordings, SeriesError> {
         let bytes =
-            std::fs::read(path).map_err(|source| SeriesError::Read { path: path.to_owned(), source })?;
+            read_file(path, LARGEST).map_err(|source| SeriesError::Read { path: path.to_owned(), source })?;
         super::compact::decode(&bytes).map_err(|(offset, fault)| SeriesError::Prepared {
             path: path.to_owned(),
             offset,

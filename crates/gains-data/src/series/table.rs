@@ -18,8 +18,11 @@ use super::record::Builder;
 use super::recordings::{Counts, Recordings, Skipped, sort};
 use super::split::Order;
 use super::{LONGEST_NAME, MOST_FEATURES};
+use crate::bounded::read_file;
 
 const HEADER: [&str; 4] = ["record", "time", "feature", "value"];
+/// Bytes of a table.
+const LARGEST: u64 = 1 << 30;
 
 /// Reads a table. Features are numbered in the order in which they first appear.
 ///
@@ -29,7 +32,8 @@ const HEADER: [&str; 4] = ["record", "time", "feature", "value"];
 ///
 /// If the file cannot be read, is not such a table, or has no record that is well formed.
 pub fn read_table(path: &Path) -> Result<(Recordings, Vec<Skipped>), SeriesError> {
-    let bytes = std::fs::read(path).map_err(|source| SeriesError::Read { path: path.to_owned(), source })?;
+    let bytes =
+        read_file(path, LARGEST).map_err(|source| SeriesError::Read { path: path.to_owned(), source })?;
     let refused = |fault| SeriesError::Table { path: path.to_owned(), fault };
     let table = Table::parse(&bytes).map_err(refused)?;
     let found = table.records.len();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::ops::ControlFlow;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gains_data::{DataError, Dataset, Fetch, FetchEvent, Fetched, Images, Split};
 
@@ -224,5 +224,35 @@ fn a_full_disk_ends_the_fetch_with_a_hint() {
         other => panic!("not a write error: {other}"),
     }
     assert!(error.hint().contains("make room"));
+    assert_eq!(scene.server.log().len(), 1);
+}
+
+/// Runs until the fetch has waited for a moment, then stops it; says how long that took after asking to.
+fn stop_while_waiting(fetch: &Fetch, scene: &Scene) -> Duration {
+    let mut asked = None;
+    let outcome = fetch.run(scene.dir.path(), &mut |event| match event {
+        FetchEvent::Waiting { .. } => {
+            asked.get_or_insert_with(Instant::now);
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    });
+    assert_eq!(outcome.unwrap(), Fetched::Stopped);
+    asked.expect("it waited").elapsed()
+}
+
+#[test]
+fn a_fetch_can_be_stopped_while_the_server_is_silent() {
+    let scene = Scene::mnist(vec![Fault::Silence(Duration::from_millis(1500))]);
+    // With the usual patience, thirty seconds of silence.
+    let taken = stop_while_waiting(&scene.fetch.clone().silence(Duration::from_secs(30)), &scene);
+    assert!(taken < Duration::from_millis(300), "{taken:?}");
+}
+
+#[test]
+fn a_fetch_can_be_stopped_between_attempts() {
+    let scene = Scene::mnist(vec![Fault::Status(503)]);
+    let taken = stop_while_waiting(&scene.fetch.clone().attempts(3, Duration::from_secs(30)), &scene);
+    assert!(taken < Duration::from_millis(300), "{taken:?}");
     assert_eq!(scene.server.log().len(), 1);
 }

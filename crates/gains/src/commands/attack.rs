@@ -11,6 +11,7 @@ use crate::cli::{AttackArgs, Global};
 use crate::commands::certify::check_target;
 use crate::commands::eval;
 use crate::failure::Outcome;
+use crate::output::{print, remark};
 use crate::table::{layout, percent};
 use crate::{files, forecasting, interrupt, progress, runner, samples};
 
@@ -92,9 +93,9 @@ pub fn run(args: &AttackArgs, global: &Global) -> Outcome {
         .collect();
     let table = layout(&["eps", "samples", "standard %", "adversarial %", "broken"], &rows);
     if stdout {
-        eprint!("{table}");
+        remark(&table);
+        Ok(())
     } else {
-        print!("{table}");
+        print(&table)
     }
-    Ok(())
 }

@@ -13,6 +13,7 @@ use gains_verify::{Budget, Method, Verifier};
 
 use crate::cli::{BenchArgs, BenchStudy, DataArgs, Global};
 use crate::failure::{Failure, Outcome};
+use crate::output::{plain, print, say};
 use crate::table::{layout, median};
 use crate::{files, interrupt, progress, runner, samples};
 
@@ -59,19 +60,15 @@ pub fn run(args: &BenchArgs, global: &Global) -> Outcome {
         }
     }
     bar.finish_and_clear();
-    let name = &verifier.network().description.name;
-    println!(
-        "{name}, {} correct samples, eps {:?}, one thread, median of {rounds}\n",
-        correct.len(),
-        args.eps
-    );
-    print!("{}", layout(&HEADER, &rows(&all)));
+    let name = plain(&verifier.network().description.name);
+    say!("{name}, {} correct samples, eps {:?}, one thread, median of {rounds}\n", correct.len(), args.eps)?;
+    print(&layout(&HEADER, &rows(&all)))?;
     if let Some(megabytes) = peak_memory() {
-        println!("\npeak memory {megabytes:.0} MB (one thread)");
+        say!("\npeak memory {megabytes:.0} MB (one thread)")?;
     }
     if runner::threads(None) > 1 && !interrupt::requested() {
         let ratio = scaling(&tasks, rounds, |task| bound(task, Method::Gains));
-        println!("two threads do the samples {ratio:.2} times as fast as one (median of {rounds})");
+        say!("two threads do the samples {ratio:.2} times as fast as one (median of {rounds})")?;
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ use gains_verify::{Attack, Budget, Report, Verifier};
 use crate::cli::{BoundArgs, CertifyArgs, Global, MethodArg, OutputArgs, TargetArgs, WorkArgs};
 use crate::failure::{Failure, Outcome};
 use crate::forecasting::decide::{Attacked, Decider};
+use crate::output::{note, plain, print, remark};
 use crate::results::{Record, Results, RunIdentity};
 use crate::table::{layout, median, percent};
 use crate::{files, forecasting, interrupt, progress, runner, samples};
@@ -104,7 +105,7 @@ impl Campaign<'_> {
         let tasks: Vec<(usize, f64)> =
             wanted.iter().copied().filter(|(index, eps)| !results.has(*index, *eps)).collect();
         if !global.quiet && tasks.len() < wanted.len() {
-            eprintln!("{} of {} results are there already", wanted.len() - tasks.len(), wanted.len());
+            note!("{} of {} results are there already", wanted.len() - tasks.len(), wanted.len());
         }
         let threads = runner::threads(self.work.threads);
         let bar = progress::bar(tasks.len() as u64, global.quiet, progress::ITEMS);
@@ -137,10 +138,10 @@ impl Campaign<'_> {
         );
         bar.finish_and_clear();
         outcome?;
-        self.summarise(&records, results.to_stdout(), started.elapsed(), threads);
+        self.summarise(&records, results.to_stdout(), started.elapsed(), threads)?;
         if interrupt::requested() {
             let hint = if self.output.out.is_some() { "; go on with --resume" } else { "" };
-            eprintln!("interrupted after {} of {} results{hint}", records.len(), wanted.len());
+            note!("interrupted after {} of {} results{hint}", records.len(), wanted.len());
         }
         Ok(())
     }
@@ -163,11 +164,11 @@ impl Campaign<'_> {
         report
     }
 
-    fn summarise(&self, records: &[Record], to_stderr: bool, elapsed: Duration, threads: usize) {
+    fn summarise(&self, records: &[Record], to_stderr: bool, elapsed: Duration, threads: usize) -> Outcome {
         let network = self.verifier.network();
         let mut text = format!(
             "\n{} ({}), {} on {} ({} images), method {}, {} arithmetic\n\n",
-            network.description.name,
+            plain(&network.description.name),
             samples::short(self.model),
             network.hash,
             self.images.dataset(),
@@ -202,9 +203,10 @@ impl Campaign<'_> {
             if threads == 1 { "" } else { "s" }
         ));
         if to_stderr {
-            eprint!("{text}");
+            remark(&text);
+            Ok(())
         } else {
-            print!("{text}");
+            print(&text)
         }
     }
 }

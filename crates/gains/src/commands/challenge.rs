@@ -7,6 +7,7 @@ use gains_ode::Inference;
 
 use crate::cli::{ChallengeArgs, Global};
 use crate::failure::{Failure, Outcome};
+use crate::output::print;
 use crate::results::{self, Record};
 use crate::table::layout;
 use crate::{files, interrupt, progress, runner, samples};
@@ -125,7 +126,7 @@ pub fn run(args: &ChallengeArgs, global: &Global) -> Outcome {
     ];
     let header = ["verified", "points", "misclassified", "below the margin", "closest to the margin"];
     let _ = write!(text, "{}", layout(&header, &[row]));
-    print!("{text}");
+    print(&text)?;
     match all.iter().find(|(_, t)| t.wrong + t.below > 0) {
         Some((record, _)) => Err(Failure::new(format!(
             "sample {} at eps {} does not keep its verdict: this is a fault of gains",

@@ -9,6 +9,5 @@ use crate::failure::Outcome;
 pub fn run(args: &CompletionArgs) -> Outcome {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "gains", &mut script);
-    use std::io::Write as _;
-    std::io::stdout().lock().write_all(&script).map_err(|e| crate::failure::Failure::printing(&e))
+    crate::output::hand_over(&script)
 }

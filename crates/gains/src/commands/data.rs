@@ -8,6 +8,7 @@ use gains_data::{Dataset, FetchEvent, Fetched, Images, Split};
 
 use crate::cli::{DataCommand, Global};
 use crate::failure::{Failure, Outcome};
+use crate::output::{note, print, say};
 use crate::table::layout;
 use crate::{interrupt, progress};
 
@@ -18,7 +19,7 @@ pub fn run(command: &DataCommand, global: &Global) -> Outcome {
             fetch(*name, data_dir.as_deref(), mirror.as_deref(), global)
         }
         DataCommand::Prepare(command) => super::prepare::run(command, global),
-        DataCommand::List { data_dir } => list(data_dir.as_deref()),
+        DataCommand::List { data_dir } => interrupt::at_once(|| list(data_dir.as_deref())),
     }
 }
 
@@ -37,13 +38,11 @@ fn fetch(name: Dataset, data_dir: Option<&Path>, mirror: Option<&str>, global: &
                 bar.set_length(total);
                 bar.set_position(received);
             }
-            FetchEvent::Kept { name } if !global.quiet => {
-                bar.suspend(|| eprintln!("{name} is there already"))
-            }
+            FetchEvent::Kept { name } if !global.quiet => bar.suspend(|| note!("{name} is there already")),
             FetchEvent::Retrying { name, reason } if !global.quiet => {
-                bar.suspend(|| eprintln!("{name}: {reason}; trying again"));
+                bar.suspend(|| note!("{name}: {reason}; trying again"));
             }
-            FetchEvent::Unpacking { name } if !global.quiet => bar.suspend(|| eprintln!("unpacking {name}")),
+            FetchEvent::Unpacking { name } if !global.quiet => bar.suspend(|| note!("unpacking {name}")),
             _ => {}
         }
         if interrupt::requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -51,16 +50,18 @@ fn fetch(name: Dataset, data_dir: Option<&Path>, mirror: Option<&str>, global: &
     bar.finish_and_clear();
     match outcome? {
         Fetched::Complete { downloaded, kept } => {
-            println!("{name} is in {}: {downloaded} downloaded, {kept} kept", dir.display());
+            say!("{name} is in {}: {downloaded} downloaded, {kept} kept", dir.display())
         }
-        Fetched::Stopped => eprintln!("interrupted; fetch again to go on where it stopped"),
+        Fetched::Stopped => {
+            note!("interrupted; fetch again to go on where it stopped");
+            Ok(())
+        }
     }
-    Ok(())
 }
 
 fn list(data_dir: Option<&Path>) -> Outcome {
     let dir = locate(data_dir)?;
-    println!("{}", dir.display());
+    say!("{}", dir.display())?;
     let rows: Vec<Vec<String>> = Dataset::ALL
         .iter()
         .map(|&dataset| {
@@ -72,7 +73,6 @@ fn list(data_dir: Option<&Path>) -> Outcome {
             vec![dataset.to_string(), state(Split::Train), state(Split::Test)]
         })
         .collect();
-    print!("{}", layout(&["data set", "train", "test"], &rows));
-    println!("\n{}: {}", Kind::PhysioNet2012, super::prepare::physionet_state(&dir));
-    Ok(())
+    print(&layout(&["data set", "train", "test"], &rows))?;
+    say!("\n{}: {}", Kind::PhysioNet2012, super::prepare::physionet_state(&dir))
 }

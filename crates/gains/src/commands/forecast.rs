@@ -19,6 +19,7 @@ use crate::failure::{Failure, Outcome};
 use crate::forecasting::decide::{Question, check_method, precision_of};
 use crate::forecasting::region::Region;
 use crate::forecasting::source::{Item, SeriesSet, Source};
+use crate::output::{note, plain, print};
 use crate::table::layout;
 use crate::{files, interrupt};
 
@@ -56,7 +57,7 @@ pub fn run(args: &ForecastArgs, global: &Global) -> Outcome {
         Some((run.output().to_vec(), found.error))
     });
     if interrupt::requested() {
-        eprintln!("interrupted; nothing was written");
+        note!("interrupted; nothing was written");
         return Ok(());
     }
     let view = View {
@@ -68,10 +69,15 @@ pub fn run(args: &ForecastArgs, global: &Global) -> Outcome {
         attacked,
         mae: mean_absolute_error(run.output(), truth, mask),
         limit: property.limit,
-        title: format!("{}, record {} ({part}), eps {}", network.description.name, args.record, args.eps),
+        title: format!(
+            "{}, record {} ({part}), eps {}",
+            plain(&network.description.name),
+            args.record,
+            args.eps
+        ),
         question: format!("{}, {}", set.describe(), region.words()),
     };
-    print!("{}", view.text());
+    print(&view.text())?;
     if let Some(path) = &args.json {
         let value = view.json(&network.hash, args.eps);
         files::write_atomically(path, (value.to_string() + "\n").as_bytes())?;
@@ -81,7 +87,7 @@ pub fn run(args: &ForecastArgs, global: &Global) -> Outcome {
     }
     if !global.quiet {
         for path in args.json.iter().chain(&args.svg) {
-            eprintln!("wrote {}", path.display());
+            note!("wrote {}", path.display());
         }
     }
     Ok(())

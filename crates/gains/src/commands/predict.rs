@@ -5,6 +5,7 @@ use gains_ode::{Inference, StopReason};
 
 use crate::cli::{Global, PredictArgs};
 use crate::failure::{Failure, Outcome};
+use crate::output::{print, say};
 use crate::table::{layout, percent};
 use crate::{files, forecasting, interrupt, progress, samples};
 
@@ -32,14 +33,14 @@ pub fn run(args: &PredictArgs, global: &Global) -> Outcome {
         let evaluations: usize = run.solutions().map(|s| s.evaluations).sum();
         let within = run.solutions().all(|s| s.stop == StopReason::Finished);
         if args.json {
-            println!(
+            say!(
                 "{}",
                 serde_json::json!({
                     "index": index, "label": label, "prediction": prediction, "logits": run.output,
                     "accepted": accepted, "rejected": rejected, "evaluations": evaluations,
                     "within_tolerance": within, "model": network.hash,
                 })
-            );
+            )?;
             continue;
         }
         let name = |class: usize| images.class_name(class).map_or_else(|| class.to_string(), String::from);
@@ -57,8 +58,8 @@ pub fn run(args: &PredictArgs, global: &Global) -> Outcome {
     if !args.json {
         let header =
             ["index", "label", "prediction", "correct", "logit", "steps (accepted+rejected)", "evaluations"];
-        print!("{}", layout(&header, &rows));
-        println!("\n{correct} of {} correct ({} %)", rows.len(), percent(correct, rows.len()));
+        print(&layout(&header, &rows))?;
+        say!("\n{correct} of {} correct ({} %)", rows.len(), percent(correct, rows.len()))?;
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ use super::data::locate;
 use crate::cli::{Global, OrderArgs, PrepareCommand};
 use crate::failure::{Failure, Outcome};
 use crate::files::write_atomically;
+use crate::output::{note, plain, print, say};
 use crate::table::layout;
 use crate::{interrupt, progress};
 
@@ -36,13 +37,15 @@ pub fn run(command: &PrepareCommand, global: &Global) -> Outcome {
             bar.finish_and_clear();
             match read {
                 Err(SeriesError::Stopped) => {
-                    eprintln!("interrupted; nothing was written");
+                    note!("interrupted; nothing was written");
                     Ok(())
                 }
                 read => finish(read?, &out, order, global),
             }
         }
-        PrepareCommand::Csv { table, out, order } => finish(read_table(table)?, out, order, global),
+        PrepareCommand::Csv { table, out, order } => {
+            finish(interrupt::at_once(|| read_table(table))?, out, order, global)
+        }
     }
 }
 
@@ -55,10 +58,10 @@ fn finish(
     let recordings = recordings.with_order(order.order());
     if !global.quiet {
         for Skipped { name, reason } in skipped.iter().take(MOST_NAMED) {
-            eprintln!("skipped {name}: {reason}");
+            note!("skipped {}: {reason}", plain(name));
         }
         if skipped.len() > MOST_NAMED {
-            eprintln!("and {} more", skipped.len() - MOST_NAMED);
+            note!("and {} more", skipped.len() - MOST_NAMED);
         }
     }
     let bytes = recordings.to_bytes();
@@ -68,14 +71,14 @@ fn finish(
             .hint("check that the folder exists, is writable and has space left, or give another --out"),
     })?;
     let megabytes = bytes.len() as f64 / 1e6;
-    println!("{} is in {} ({megabytes:.1} MB)", recordings.kind(), out.display());
-    println!("made from files with MD5 {}\n", recordings.source_digest());
-    print!("{}", summary(&recordings, &skipped));
-    if recordings.kind() == Kind::PhysioNet2012 {
-        println!("\n{}", parts(&recordings, order.order()).trim_end());
-        println!("\nthe parts are of records {}", order.order());
+    say!("{} is in {} ({megabytes:.1} MB)", recordings.kind(), out.display())?;
+    say!("made from files with MD5 {}\n", recordings.source_digest())?;
+    print(&summary(&recordings, &skipped))?;
+    if recordings.kind() != Kind::PhysioNet2012 {
+        return Ok(());
     }
-    Ok(())
+    let parts = interrupt::at_once(|| parts(&recordings, order.order()));
+    say!("\n{}\n\nthe parts are of records {}", parts.trim_end(), order.order())
 }
 
 fn summary(recordings: &Recordings, skipped: &[Skipped]) -> String {

@@ -10,7 +10,6 @@ mod pace;
 mod session;
 mod setting;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use gains_train::config::Method;
@@ -24,6 +23,7 @@ use self::material::Material;
 use self::session::Session;
 use crate::cli::{DeviceArg, Global, TrainArgs};
 use crate::failure::{Failure, Outcome};
+use crate::output::{note, print};
 use crate::table::layout;
 
 /// Runs the command.
@@ -42,12 +42,9 @@ pub fn run(args: &TrainArgs, global: &Global) -> Outcome {
     };
     let config = setting::change(config, args)?;
     if args.print_config {
-        return show(&config.to_toml());
+        return print(&config.to_toml());
     }
-    let path = args
-        .out
-        .clone()
-        .unwrap_or_else(|| Path::new("runs").join(format!("{}-seed{}", config.name, config.seed)));
+    let path = folder::of_run(args.out.as_deref(), &config.name, config.seed)?;
     Folder::vacant(&path, args.force)?;
     let start = Start { config, checkpoint: None };
     train(start, args, global, || Folder::create(&path, args.force, resume_command(&path, args)))
@@ -58,19 +55,19 @@ fn resume(path: &Path, args: &TrainArgs, global: &Global) -> Outcome {
     let before = setting::read(&Folder::config_of(path)?)?;
     let config = setting::change(before.clone(), args)?;
     if args.print_config {
-        return show(&config.to_toml());
+        return print(&config.to_toml());
     }
     setting::continues(&before, &config)?;
     let folder = Folder::open(path, resume_command(path, args))?;
     if folder.model().exists() {
-        return show(&format!("the run in {} is finished: {}\n", path.display(), folder.model().display()));
+        return print(&format!("the run in {} is finished: {}\n", path.display(), folder.model().display()));
     }
     let mut checkpoint = None;
     if let Some(Found { state, warning }) =
         folder.load(|bytes| Checkpoint::from_bytes(bytes).map_err(|e| e.to_string()))?
     {
         if let Some(warning) = warning {
-            eprintln!("warning: {warning}");
+            note!("warning: {warning}");
         }
         checkpoint = Some(setting::take_over(state, &config)?);
     }
@@ -145,11 +142,6 @@ fn explain(error: &TrainError, rescue: Option<Rescue<'_>>) -> Failure {
     Failure::new(error.to_string()).hint(hint)
 }
 
-/// Prints; a reader that has gone away is no reason to panic.
-fn show(text: &str) -> Outcome {
-    std::io::stdout().write_all(text.as_bytes()).map_err(|e| Failure::printing(&e))
-}
-
 /// What to type to go on with a run.
 fn resume_command(path: &Path, args: &TrainArgs) -> String {
     let mut command = format!("gains train --resume {}", quoted(path));
@@ -193,7 +185,7 @@ fn list() -> Outcome {
         ]);
     }
     rows.extend(forecast::rows()?);
-    show(&layout(&["name", "data set", "method", "eps", "epochs", "step form"], &rows))
+    print(&layout(&["name", "data set", "method", "eps", "epochs", "step form"], &rows))
 }
 
 /// The perturbation a run ends with.

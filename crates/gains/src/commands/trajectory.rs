@@ -13,6 +13,7 @@ use serde_json::json;
 
 use crate::cli::{Global, TrajectoryArgs};
 use crate::failure::{Failure, Outcome};
+use crate::output::{note, plain, print, say};
 use crate::samples::Selection;
 use crate::table::layout;
 use crate::{files, interrupt, samples};
@@ -63,13 +64,13 @@ pub fn run(args: &TrajectoryArgs, global: &Global) -> Outcome {
         graph,
         end: solution.trajectory.last().map_or(1.0, |v| v.time + v.step),
     };
-    println!("{}\n", view.title);
-    print!("{}", view.summary());
-    println!(
+    say!("{}\n", plain(&view.title))?;
+    print(&view.summary())?;
+    say!(
         "\nlabel {label}, prediction {}, smallest certified margin {:.6}",
         concrete.prediction(),
         bounds.margin()
-    );
+    )?;
     if let Some(path) = &args.json {
         let value = view.json(&verifier.network().hash, args, label, bounds.margin());
         files::write_atomically(path, (value.to_string() + "\n").as_bytes())?;
@@ -79,7 +80,7 @@ pub fn run(args: &TrajectoryArgs, global: &Global) -> Outcome {
     }
     if !global.quiet {
         for path in args.json.iter().chain(&args.svg) {
-            eprintln!("wrote {}", path.display());
+            note!("wrote {}", path.display());
         }
     }
     Ok(())

@@ -14,6 +14,7 @@ use crate::forecasting::decide::Question;
 use crate::forecasting::refuse_image_flag;
 use crate::forecasting::region::Region;
 use crate::forecasting::source::{Item, Source};
+use crate::output::{print, remark};
 use crate::table::{layout, median, percent};
 use crate::{files, interrupt, progress, runner};
 
@@ -104,11 +105,11 @@ pub fn run(network: &Network, args: &AttackArgs, global: &Global) -> Outcome {
     let header = ["eps", "records", "mae", "attacked mae", "adversarial %", "broken", "s median"];
     let text = format!("{}, {}\n\n{}", set.describe(), region.words(), layout(&header, &rows));
     if stdout {
-        eprint!("{text}");
+        remark(&text);
+        Ok(())
     } else {
-        print!("{text}");
+        print(&text)
     }
-    Ok(())
 }
 
 fn mean(values: impl Iterator<Item = Option<f64>>) -> String {

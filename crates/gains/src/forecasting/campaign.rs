@@ -15,6 +15,7 @@ use crate::forecasting::line::ForecastLine;
 use crate::forecasting::refuse_image_flag;
 use crate::forecasting::region::Region;
 use crate::forecasting::source::{SeriesSet, Source};
+use crate::output::{note, plain, print, remark};
 use crate::results::{Results, RunIdentity};
 use crate::table::{layout, median, percent};
 use crate::{interrupt, progress, runner, samples};
@@ -69,7 +70,7 @@ impl Campaign<'_> {
         let tasks: Vec<(usize, f64)> =
             wanted.iter().copied().filter(|(index, eps)| !results.has(*index, *eps)).collect();
         if !global.quiet && tasks.len() < wanted.len() {
-            eprintln!("{} of {} results are there already", wanted.len() - tasks.len(), wanted.len());
+            note!("{} of {} results are there already", wanted.len() - tasks.len(), wanted.len());
         }
         let threads = runner::threads(self.work.threads);
         let bar = progress::bar(tasks.len() as u64, global.quiet, progress::ITEMS);
@@ -108,13 +109,13 @@ impl Campaign<'_> {
         outcome?;
         let text = self.summary(&lines, radii, indices.len(), started.elapsed(), threads);
         if results.to_stdout() {
-            eprint!("{text}");
+            remark(&text);
         } else {
-            print!("{text}");
+            print(&text)?;
         }
         if interrupt::requested() {
             let hint = if self.output.out.is_some() { "; go on with --resume" } else { "" };
-            eprintln!("interrupted after {} of {} results{hint}", lines.len(), wanted.len());
+            note!("interrupted after {} of {} results{hint}", lines.len(), wanted.len());
         }
         Ok(())
     }
@@ -144,7 +145,7 @@ impl Campaign<'_> {
     ) -> String {
         let mut text = format!(
             "\n{} ({}), {} on {records} records, method {}, {} arithmetic\n{}\n\n",
-            self.network.description.name,
+            plain(&self.network.description.name),
             samples::short(self.model),
             self.network.hash,
             self.identity.method,

@@ -8,6 +8,7 @@ use crate::cli::{Global, PredictArgs};
 use crate::failure::{Failure, Outcome};
 use crate::forecasting::refuse_image_flag;
 use crate::forecasting::source::Source;
+use crate::output::{print, say};
 use crate::table::layout;
 use crate::{interrupt, progress};
 
@@ -39,7 +40,7 @@ pub fn run(network: &Network, args: &PredictArgs, global: &Global) -> Outcome {
                 let entry = |(i, name): (usize, &String)| Some((name.clone(), json!(value(i)?)));
                 set.names.features.iter().enumerate().filter_map(entry).collect()
             };
-            println!(
+            say!(
                 "{}",
                 json!({
                     "index": index, "record": item.series.id, "time": time, "mae": mae,
@@ -47,7 +48,7 @@ pub fn run(network: &Network, args: &PredictArgs, global: &Global) -> Outcome {
                     "truth": named(&|i| mask[i].then(|| set.raw(i, truth[i]))),
                     "output": run.output(), "accepted": accepted, "rejected": rejected, "model": network.hash,
                 })
-            );
+            )?;
             continue;
         }
         sum += mae;
@@ -74,9 +75,9 @@ pub fn run(network: &Network, args: &PredictArgs, global: &Global) -> Outcome {
             "mae",
             "steps (accepted+rejected)",
         ];
-        print!("{}", layout(&header, &rows));
-        println!("\n{}", set.describe());
-        println!("mean absolute error {:.4} over {} records", sum / rows.len().max(1) as f64, rows.len());
+        print(&layout(&header, &rows))?;
+        say!("\n{}", set.describe())?;
+        say!("mean absolute error {:.4} over {} records", sum / rows.len().max(1) as f64, rows.len())?;
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ use gains_ode::Observations;
 use crate::cli::{GridArg, SeriesArgs};
 use crate::commands::data::locate;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::samples::Selection;
 
 /// A prepared file that has been read.
@@ -109,7 +110,8 @@ impl Source {
             Some(path) => path.clone(),
             None => physionet_file(&locate(data_dir)?),
         };
-        let recordings = Recordings::read(&path).map_err(|error| match (&error, &args.series) {
+        let read = interrupt::at_once(|| Recordings::read(&path));
+        let recordings = read.map_err(|error| match (&error, &args.series) {
             (SeriesError::Read { source, .. }, None) if source.kind() == std::io::ErrorKind::NotFound => {
                 Failure::new(format!("there is no prepared file '{}'", path.display())).hint(
                     "make one with `gains data prepare physionet2012`, or name another with --series FILE",

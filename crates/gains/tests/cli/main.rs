@@ -7,6 +7,8 @@ mod commands;
 mod forecast;
 mod forecast_train;
 mod growth;
+mod hostile;
+mod output;
 mod prepare;
 mod support;
 mod train;

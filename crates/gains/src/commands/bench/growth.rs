@@ -17,6 +17,7 @@ use gains_verify::{Budget, Method, Verifier};
 use super::correct_samples;
 use crate::cli::{Global, GrowthArgs};
 use crate::failure::{Failure, Outcome};
+use crate::output::{note, plain, print, say};
 use crate::samples::Selection;
 use crate::table::{layout, median};
 use crate::{files, interrupt, progress};
@@ -61,17 +62,17 @@ pub fn run(args: &GrowthArgs, global: &Global) -> Outcome {
     let all = measure(args, &plan, &images, &samples, global);
     if interrupt::requested() {
         let asked = samples.len() * plan.points.len() * METHODS.len();
-        eprintln!("interrupted after {} of {asked} measurements; this is what they say", all.len());
+        note!("interrupted after {} of {asked} measurements; this is what they say", all.len());
     }
-    let title = format!("{}, {} correct samples, one thread", base.description.name, samples.len());
-    println!("{title}, median of {} round(s), limit {} s a sample\n", args.rounds, args.timeout);
+    let title = format!("{}, {} correct samples, one thread", plain(&base.description.name), samples.len());
+    say!("{title}, median of {} round(s), limit {} s a sample\n", args.rounds, args.timeout)?;
     let panels = summary::panels(&plan, &all);
-    print!("{}", layout(&summary::HEADER, &summary::rows(&panels)));
+    print(&layout(&summary::HEADER, &summary::rows(&panels)))?;
     if let Some((svg, csv)) = targets.filter(|_| !all.is_empty()) {
         files::write_atomically(&svg, picture::draw(&title, &panels)?.as_bytes())?;
         files::write_atomically(&csv, &summary::csv(&plan, &all)?)?;
         if !global.quiet {
-            eprintln!("wrote {} and {}", svg.display(), csv.display());
+            note!("wrote {} and {}", svg.display(), csv.display());
         }
     }
     Ok(())

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 use crate::files;
+use crate::output::plain;
 
 const CONFIG: &str = "config.toml";
 const METRICS: &str = "metrics.csv";
@@ -32,6 +33,26 @@ pub struct Found<T> {
     pub state: T,
     /// Why it is not the newest one, if so.
     pub warning: Option<String>,
+}
+
+/// Bytes of a run's name; file systems take 255 for a folder.
+const LONGEST_NAME: usize = 200;
+
+/// Where a run goes: where it was told to, or a folder below `runs` with its name. The name may come from anywhere, so
+/// it must be one that stays there.
+pub fn of_run(out: Option<&Path>, name: &str, seed: u64) -> Result<PathBuf, Failure> {
+    if let Some(out) = out {
+        return Ok(out.to_owned());
+    }
+    let problem = match name {
+        "" => "is empty",
+        _ if name.len() > LONGEST_NAME => "is too long",
+        _ if name.contains(['/', '\\', ':']) => "is a path",
+        _ if name.starts_with(['.', '-', ' ']) || plain(name) != name => "does not suit a folder",
+        _ => return Ok(Path::new("runs").join(format!("{name}-seed{seed}"))),
+    };
+    Err(Failure::usage(format!("name: '{name}' {problem}"))
+        .hint("change it with --set name=NAME, or choose a folder with --out"))
 }
 
 impl Folder {
@@ -199,7 +220,7 @@ impl Folder {
             if !path.exists() {
                 continue;
             }
-            let parsed = files::read_limited(&path)
+            let parsed = files::read_model_file(&path)
                 .map_err(|failure| failure.message)
                 .and_then(|bytes| parse(&bytes).map_err(|problem| format!("{name} is damaged: {problem}")));
             match parsed {
@@ -272,6 +293,20 @@ mod tests {
         let failure = folder.load(parse).err().unwrap();
         assert!(failure.message.contains("'worse'") && failure.message.contains("'bad'"));
         assert!(failure.hint.unwrap().contains("--force"));
+    }
+
+    #[test]
+    fn a_name_does_not_lead_out_of_the_runs() {
+        let path = of_run(None, "mnist-0.1, größer", 7).unwrap();
+        assert_eq!(path, Path::new("runs/mnist-0.1, größer-seed7"));
+        let long = "x".repeat(201);
+        for name in
+            ["", ".", "..", "../../x", "/tmp/x", "a/b", "a\\b", "c:x", ".x", "-x", "a\nb", "\x1b[2J", &long]
+        {
+            let failure = of_run(None, name, 7).unwrap_err();
+            assert!(failure.hint.unwrap().contains("--out"), "{name}");
+            assert_eq!(of_run(Some(Path::new("/tmp/y")), name, 7).unwrap(), Path::new("/tmp/y"));
+        }
     }
 
     #[test]

@@ -14,9 +14,10 @@ use gains_train::series::{
 use self::material::Material;
 use self::session::Session;
 use super::folder::{Folder, Found};
-use super::{explain, resume_command, setting, show};
+use super::{explain, folder, resume_command, setting};
 use crate::cli::{DeviceArg, Global, TrainArgs};
 use crate::failure::{Failure, Outcome};
+use crate::output::{note, print};
 
 /// The configuration that is asked for, if it is one of forecasting.
 pub fn asked(args: &TrainArgs) -> Result<Option<ForecastConfig>, Failure> {
@@ -56,7 +57,7 @@ pub fn rows() -> Result<Vec<Vec<String>>, Failure> {
 pub fn run(before: ForecastConfig, args: &TrainArgs, global: &Global) -> Outcome {
     let config = change(before.clone(), args)?;
     if args.print_config {
-        return show(&config.to_toml());
+        return print(&config.to_toml());
     }
     if args.device == DeviceArg::Cuda {
         return Err(Failure::usage("forecasting networks are trained on the CPU").hint("leave --device out"));
@@ -64,8 +65,7 @@ pub fn run(before: ForecastConfig, args: &TrainArgs, global: &Global) -> Outcome
     if let Some(path) = &args.resume {
         return resume(path, &before, config, args, global);
     }
-    let name = format!("{}-seed{}", config.name, config.seed);
-    let path = args.out.clone().unwrap_or_else(|| Path::new("runs").join(name));
+    let path = folder::of_run(args.out.as_deref(), &config.name, config.seed)?;
     Folder::vacant(&path, args.force)?;
     let create = || Folder::create(&path, args.force, resume_command(&path, args));
     train(config, None, args, global, create)
@@ -93,14 +93,14 @@ fn resume(
     continues(before, &config).map_err(unfit)?;
     let folder = Folder::open(path, resume_command(path, args))?;
     if folder.model().exists() {
-        return show(&format!("the run in {} is finished: {}\n", path.display(), folder.model().display()));
+        return print(&format!("the run in {} is finished: {}\n", path.display(), folder.model().display()));
     }
     let found = folder.load(|bytes| ForecastCheckpoint::from_bytes(bytes).map_err(|e| e.to_string()))?;
     let checkpoint = match found {
         None => None,
         Some(Found { state: ForecastCheckpoint { config: own, state }, warning }) => {
             if let Some(warning) = warning {
-                eprintln!("warning: {warning}");
+                note!("warning: {warning}");
             }
             continues(&own, &config).map_err(unfit)?;
             let done = state.at.epoch + u32::from(state.at.batch > 0);

@@ -9,6 +9,7 @@ use indicatif::ProgressBar;
 
 use super::metrics::Row;
 use super::pace::{Pace, span};
+use crate::output::{note, plain};
 use crate::progress;
 
 /// Where the run is, then what the batch came to; no line is longer than a narrow terminal.
@@ -31,7 +32,7 @@ impl Live {
     pub fn new(config: &Config, batches: u32, quiet: bool) -> Self {
         let mut before = 0;
         let phases = config.phases.iter().map(|phase| {
-            let entry = (phase.name.clone(), phase.epochs, before);
+            let entry = (plain(&phase.name).into_owned(), phase.epochs, before);
             before += phase.epochs;
             entry
         });
@@ -87,13 +88,13 @@ impl Live {
             span(row.seconds),
             span(left)
         );
-        self.bar.suspend(|| eprintln!("{line}"));
+        self.bar.suspend(|| note!("{line}"));
     }
 
     /// Says something without tearing the bar.
     pub fn say(&self, text: &str) {
         if !self.quiet {
-            self.bar.suspend(|| eprintln!("{text}"));
+            self.bar.suspend(|| note!("{text}"));
         }
     }
 

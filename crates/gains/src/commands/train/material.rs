@@ -8,6 +8,7 @@ use gains_data::{Dataset, Images, Split};
 use gains_train::Config;
 
 use crate::failure::Failure;
+use crate::interrupt;
 
 /// Training and test images as the trainer takes them.
 pub struct Material {
@@ -48,7 +49,7 @@ impl Material {
     pub fn load(config: &Config, data_dir: Option<&Path>) -> Result<Self, Failure> {
         let dataset = Dataset::from_str(&config.dataset)?;
         let dir = gains_data::locate(data_dir, |name| std::env::var_os(name))?;
-        let images = Images::load(dataset, Split::Train, &dir)?;
+        let images = interrupt::at_once(|| Images::load(dataset, Split::Train, &dir))?;
         let shape = Shape::image(images.height(), images.width(), images.channels());
         if shape != config.network.image {
             return Err(Failure::new(format!(

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 
+/// Bytes of a file of metrics; a line has some three hundred.
+const LARGEST: u64 = 1 << 28;
+
 /// One epoch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
@@ -64,7 +67,8 @@ pub fn to_csv<R: Serialize>(rows: &[R]) -> Result<Vec<u8>, Failure> {
 
 /// The rows to keep, those of the first epochs; whatever was written after the checkpoint will be written again.
 pub fn read<R: DeserializeOwned>(path: &Path, keep: impl Fn(&R) -> bool) -> Vec<R> {
-    let Ok(reader) = csv::Reader::from_path(path) else { return Vec::new() };
+    let Ok(bytes) = gains_data::read_file(path, LARGEST) else { return Vec::new() };
+    let reader = csv::Reader::from_reader(bytes.as_slice());
     reader.into_deserialize().map_while(Result::ok).filter(keep).collect()
 }
 

@@ -13,10 +13,11 @@ use super::live::Live;
 use super::material::Material;
 use super::metrics::{Row, read, to_csv};
 use super::pace::span;
-use super::{Rescue, curves, data_flag, explain, quoted, show, target};
+use super::{Rescue, curves, data_flag, explain, quoted, target};
 use crate::cli::{Global, TrainArgs};
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
+use crate::output::{note, plain, print};
 
 /// A run and the folder it lives in.
 pub struct Session<D: Device> {
@@ -57,7 +58,7 @@ impl<D: Device> Session<D> {
         let mut live = Live::new(&config, self.trainer.batches(), global.quiet);
         live.say(&format!(
             "training {} on {} into {}",
-            config.name,
+            plain(&config.name),
             self.trainer.device().name(),
             quoted(self.folder.path())
         ));
@@ -68,8 +69,8 @@ impl<D: Device> Session<D> {
             self.finish(&config, args)
         } else {
             let done = self.rows.len();
-            eprintln!("interrupted after {done} of {} epochs; saved", config.epochs());
-            eprintln!("go on with `{}`", self.folder.resume());
+            note!("interrupted after {done} of {} epochs; saved", config.epochs());
+            note!("go on with `{}`", self.folder.resume());
             Ok(())
         }
     }
@@ -140,12 +141,12 @@ impl<D: Device> Session<D> {
         let model = quoted(&self.folder.model());
         let eps = target(config).map_or_else(String::new, |eps| format!(" --eps {eps}"));
         let data = data_flag(args.data_dir.as_ref());
-        show(&format!(
+        print(&format!(
             "trained {} in {}{}\n\n\
              the network is in {model}; next:\n  \
              gains certify --model {model}{data}{eps}\n  \
              gains eval --model {model}{data}{eps} --samples 0..1000\n",
-            config.name,
+            plain(&config.name),
             span(seconds),
             results(config, self.rows.last())
         ))

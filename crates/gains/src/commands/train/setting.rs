@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::cli::TrainArgs;
 use crate::failure::Failure;
+use crate::files;
 
 /// Larger configuration files are refused before they are read.
 const LARGEST: u64 = 1 << 20;
@@ -37,12 +38,7 @@ pub fn read(path: &Path) -> Result<Config, Failure> {
 
 /// The text of a configuration file.
 pub fn text(path: &Path) -> Result<String, Failure> {
-    let size = std::fs::metadata(path).map_err(|e| Failure::reading(path, &e))?.len();
-    if size > LARGEST {
-        return Err(Failure::new(format!("'{}' is {size} bytes, at most {LARGEST}", path.display()))
-            .hint("is this really a configuration file?"));
-    }
-    std::fs::read_to_string(path).map_err(|e| Failure::reading(path, &e))
+    files::read_text(path, LARGEST, "a configuration file")
 }
 
 /// The configuration with the changes of the command line.

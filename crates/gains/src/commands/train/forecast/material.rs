@@ -9,6 +9,7 @@ use gains_train::series::{ForecastConfig, ForecastTrainer, Names, Sample};
 use super::super::explain;
 use crate::commands::data::locate;
 use crate::failure::Failure;
+use crate::interrupt;
 
 /// The name of the set that lies in the data folder.
 const PHYSIONET: &str = "physionet2012";
@@ -35,7 +36,8 @@ fn file(config: &ForecastConfig, data_dir: Option<&Path>) -> Result<PathBuf, Fai
 impl Material {
     /// What a configuration asks for.
     pub fn load(config: &ForecastConfig, data_dir: Option<&Path>) -> Result<Self, Failure> {
-        let recordings = Recordings::read(&file(config, data_dir)?)?;
+        let file = file(config, data_dir)?;
+        let recordings = interrupt::at_once(|| Recordings::read(&file))?;
         let horizon = Horizon::new(config.horizon).ok_or_else(|| {
             Failure::new(format!("horizon: {} is no time ahead", config.horizon))
                 .hint("the paper has 6, 12 and 24")

@@ -13,10 +13,11 @@ use indicatif::ProgressBar;
 use super::super::folder::Folder;
 use super::super::metrics::{read, to_csv};
 use super::super::pace::span;
-use super::super::{Rescue, explain, quoted, show};
+use super::super::{Rescue, explain, quoted};
 use super::report::{Row, describe, picture};
 use crate::cli::Global;
 use crate::failure::{Failure, Outcome};
+use crate::output::{note, plain, print};
 use crate::{interrupt, progress};
 
 /// A run and the folder it lives in.
@@ -48,7 +49,7 @@ impl Session {
         }
         self.folder.write(&self.folder.config(), config.to_toml().as_bytes())?;
         if !global.quiet {
-            eprintln!("training {} on cpu into {}", config.name, quoted(self.folder.path()));
+            note!("training {} on cpu into {}", plain(&config.name), quoted(self.folder.path()));
         }
         let batches = u64::from(config.epochs) * u64::from(self.trainer.batches());
         let bar = progress::bar(batches, global.quiet, "{prefix}  {bar:24}  {eta} left\n{msg}");
@@ -59,8 +60,8 @@ impl Session {
             self.finish(&config)
         } else {
             let done = self.rows.len();
-            eprintln!("interrupted after {done} of {} epochs; saved", config.epochs);
-            eprintln!("go on with `{}`", self.folder.resume());
+            note!("interrupted after {done} of {} epochs; saved", config.epochs);
+            note!("go on with `{}`", self.folder.resume());
             Ok(())
         }
     }
@@ -80,7 +81,7 @@ impl Session {
                 if !quiet {
                     let line =
                         format!("epoch {}/{epochs}  {}  {}", row.epoch, row.summary(), span(row.seconds));
-                    bar.suspend(|| eprintln!("{line}"));
+                    bar.suspend(|| note!("{line}"));
                 }
             }
         }
@@ -134,11 +135,11 @@ impl Session {
             "physionet2012" => String::new(),
             path => format!(" --series {}", quoted(Path::new(path))),
         };
-        show(&format!(
+        print(&format!(
             "trained {} in {}{chosen}\n\nthe network is in {model}; next:\n  \
              gains certify --model {model}{series} --eps 0.05,0.1\n  \
              gains eval --model {model}{series} --eps 0.05,0.1 --records 0..400\n",
-            config.name,
+            plain(&config.name),
             span(seconds)
         ))
     }

@@ -1,0 +1,72 @@
+//! The head of a safetensors file, looked at before anything is made of it.
+//!
+//! It is a length of eight bytes and a JSON object: an entry per tensor, and `__metadata__`. JSON lets a key stand
+//! there twice and readers keep the last; two readers that disagree would see two networks in one file.
+
+use std::collections::HashSet;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+
+use super::ModelError;
+
+/// The longest header; that of a network with a thousand layers takes a fiftieth of it.
+const LONGEST: usize = 16 << 20;
+/// The entry that holds text instead of a tensor.
+const METADATA: &str = "__metadata__";
+
+/// Refuses a header that is too long, no JSON object, or has two entries of one name.
+pub(super) fn check(bytes: &[u8]) -> Result<(), ModelError> {
+    let broken = |problem: String| ModelError::Container(problem);
+    let (length, rest) =
+        bytes.split_first_chunk().ok_or_else(|| broken("it ends within its length".into()))?;
+    let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
+    if length > LONGEST {
+        return Err(broken(format!("its header would take {length} bytes, at most {LONGEST}")));
+    }
+    let header = rest.get(..length).ok_or_else(|| broken("it ends within its header".into()))?;
+    let mut json = serde_json::Deserializer::from_slice(header);
+    Entries { of: Part::Header }.deserialize(&mut json).map_err(|e| broken(format!("header: {e}")))
+}
+
+/// Whose entries are looked at.
+#[derive(Clone, Copy, PartialEq)]
+enum Part {
+    Header,
+    Metadata,
+}
+
+/// An object of which only the keys matter.
+struct Entries {
+    of: Part,
+}
+
+impl<'de> DeserializeSeed<'de> for Entries {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Entries {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
+        let mut seen = HashSet::new();
+        while let Some(key) = map.next_key::<String>()? {
+            if self.of == Part::Header && key == METADATA {
+                map.next_value_seed(Entries { of: Part::Metadata })?;
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+            if let Some(twice) = seen.replace(key) {
+                return Err(M::Error::custom(format!("'{twice}' is there twice")));
+            }
+        }
+        Ok(())
+    }
+}

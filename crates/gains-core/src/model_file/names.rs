@@ -1,0 +1,106 @@
+//! Names in a model file: each tensor belongs to one layer, each layer has tensors of its own, and no two classes
+//! or features go by one name.
+//!
+//! A tensor that nothing uses and a name that is there twice are slips of whoever wrote the file, and what the
+//! network then computes is not what was meant. Names that
+//! stand for two things are found before anything is laid out.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use super::{ModelError, Tensors, kind};
+use crate::description::{Description, LayerSpec, Task};
+
+/// So many names are told in a message.
+const MOST_TOLD: usize = 3;
+
+/// Refuses names that stand for two things. This needs no weights, so it comes first.
+pub(super) fn distinct(description: &Description) -> Result<(), ModelError> {
+    match &description.task {
+        Task::Classification { classes } => each_once("class", classes)?,
+        Task::Forecasting { features, statics, .. } => {
+            each_once("feature", features)?;
+            each_once("static", statics)?;
+        }
+    }
+    owners(description).map(drop)
+}
+
+/// Refuses tensors that no layer uses.
+pub(super) fn all_used(description: &Description, tensors: &Tensors) -> Result<(), ModelError> {
+    let owners = owners(description)?;
+    let used: BTreeSet<String> =
+        owners.keys().flat_map(|name| ["weight", "bias"].map(|part| format!("{name}.{part}"))).collect();
+    let unused: Vec<&String> = tensors.keys().filter(|name| !used.contains(*name)).collect();
+    if unused.is_empty() { Ok(()) } else { Err(ModelError::Unused(enumerate(&unused))) }
+}
+
+fn each_once(what: &'static str, names: &[String]) -> Result<(), ModelError> {
+    let mut seen = HashSet::new();
+    match names.iter().find(|name| !seen.insert(*name)) {
+        None => Ok(()),
+        Some(name) => Err(ModelError::Twice { what, name: name.clone() }),
+    }
+}
+
+/// The layer that each name of weights belongs to.
+fn owners(description: &Description) -> Result<BTreeMap<&str, String>, ModelError> {
+    let mut owners = BTreeMap::new();
+    if let Some(encoder) = &description.encoder {
+        let parts = [
+            ("initial", &encoder.initial),
+            ("dynamics", &encoder.dynamics),
+            ("update", &encoder.update),
+            ("reset", &encoder.reset),
+            ("candidate", &encoder.candidate),
+            ("latent", &encoder.latent),
+        ];
+        for (part, layers) in parts {
+            claim(&mut owners, &format!("encoder {part} "), layers)?;
+        }
+    }
+    claim(&mut owners, "", &description.layers)?;
+    Ok(owners)
+}
+
+/// Notes the owner of every name of weights among some layers, and in them.
+fn claim<'d>(
+    owners: &mut BTreeMap<&'d str, String>,
+    before: &str,
+    layers: &'d [LayerSpec],
+) -> Result<(), ModelError> {
+    for (index, spec) in layers.iter().enumerate() {
+        let place = format!("{before}{index} ({})", kind(spec));
+        match spec {
+            LayerSpec::Ode { dynamics, .. } => claim(owners, &format!("{place} dynamics "), dynamics)?,
+            LayerSpec::Parallel { branches, .. } => {
+                for (number, branch) in branches.iter().enumerate() {
+                    claim(owners, &format!("{place} branch {number} "), branch)?;
+                }
+            }
+            _ => {}
+        }
+        if let Some(name) = weights(spec) {
+            if let Some(first) = owners.insert(name, place.clone()) {
+                return Err(ModelError::Shared { name: name.into(), first, second: place });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The name of a layer's weights, if it has any.
+fn weights(spec: &LayerSpec) -> Option<&str> {
+    match spec {
+        LayerSpec::Conv2d { name, .. } | LayerSpec::Linear { name, .. } => Some(name),
+        _ => None,
+    }
+}
+
+/// The first few, and how many more there are.
+fn enumerate(names: &[&String]) -> String {
+    let told: Vec<String> = names.iter().take(MOST_TOLD).map(|name| format!("'{name}'")).collect();
+    match names.len().saturating_sub(MOST_TOLD) {
+        0 => told.join(", "),
+        more => format!("{} and {more} more", told.join(", ")),
+    }
+}

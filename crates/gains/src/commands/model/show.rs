@@ -1,0 +1,270 @@
+//! What a person wants to know about a model, in lines of at most a hundred columns.
+
+use std::fmt::Write as _;
+
+use gains_core::description::{ControllerSpec, SolverSpec, Task};
+use gains_core::network::Layer;
+use gains_core::{AffineMap, Block, Network, Shape};
+use serde_json::Value;
+
+use crate::output::plain;
+use crate::table::layout;
+
+/// Columns of a line.
+const WIDTH: usize = 100;
+/// Where the values of the first lines begin.
+const VALUES: usize = 12;
+/// Deeper parts of a training record are indented no further.
+const DEEPEST: usize = 40;
+
+/// The whole text.
+pub fn describe(network: &Network) -> String {
+    let d = &network.description;
+    let mut text = String::new();
+    let mut fact = |name: &str, value: &str| {
+        put(&mut text, &format!("{name:VALUES$}"), VALUES, &plain(value));
+    };
+    fact("name", &d.name);
+    fact("hash", &network.hash);
+    fact("task", &task(&d.task));
+    fact("data set", d.dataset.as_deref().unwrap_or("not said"));
+    fact("input", &d.input.to_string());
+    fact("parameters", &network.parameters().to_string());
+    text.push('\n');
+    text.push_str(&layers(network));
+    if !d.training.is_null() {
+        text.push_str("\ntraining record\n");
+        record(&mut text, &d.training, 2);
+    }
+    text
+}
+
+/// Adds `text` after `start`, broken where a line would be too long; further lines begin at column `indent`.
+fn put(to: &mut String, start: &str, indent: usize, text: &str) {
+    let room = WIDTH.saturating_sub(indent).max(1);
+    let mut line = String::new();
+    let mut length = 0;
+    let mut lines = Vec::new();
+    for word in text.split_inclusive(' ') {
+        if length > 0 && length + word.trim_end().chars().count() > room {
+            lines.push(std::mem::take(&mut line));
+            length = 0;
+        }
+        for c in word.chars() {
+            // A word longer than a line is cut; a space at the end does not count.
+            if length == room && c != ' ' {
+                lines.push(std::mem::take(&mut line));
+                length = 0;
+            }
+            line.push(c);
+            length += 1;
+        }
+    }
+    lines.push(line);
+    for (index, line) in lines.iter().enumerate() {
+        let margin = if index == 0 { start.into() } else { " ".repeat(indent) };
+        let _ = writeln!(to, "{}", format!("{margin}{line}").trim_end());
+    }
+}
+
+/// Entries of a record below each other, texts of several lines as they are.
+fn record(to: &mut String, value: &Value, indent: usize) {
+    let indent = indent.min(DEEPEST);
+    let margin = " ".repeat(indent);
+    match value {
+        Value::Object(entries) => {
+            for (key, value) in entries {
+                entry(to, &plain(key), value, indent);
+            }
+        }
+        Value::Array(values) if values.iter().all(is_single) => {
+            let values: Vec<String> = values.iter().map(single).collect();
+            put(to, &margin, indent, &values.join(", "));
+        }
+        Value::Array(values) => {
+            for (index, value) in values.iter().enumerate() {
+                entry(to, &index.to_string(), value, indent);
+            }
+        }
+        Value::String(text) if text.contains('\n') => {
+            for line in text.trim_end().lines() {
+                put(to, &margin, indent, &plain(line));
+            }
+        }
+        other => put(to, &margin, indent, &single(other)),
+    }
+}
+
+fn entry(to: &mut String, key: &str, value: &Value, indent: usize) {
+    let margin = " ".repeat(indent);
+    if is_single(value) {
+        put(to, &margin, indent + 2, &format!("{key}: {}", single(value)));
+    } else {
+        put(to, &margin, indent + 2, &format!("{key}:"));
+        record(to, value, indent + 2);
+    }
+}
+
+/// Whether a value stands beside its name.
+fn is_single(value: &Value) -> bool {
+    match value {
+        Value::Object(_) | Value::Array(_) => false,
+        Value::String(text) => !text.contains('\n'),
+        _ => true,
+    }
+}
+
+fn single(value: &Value) -> String {
+    match value {
+        Value::String(text) => plain(text).into_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn layers(network: &Network) -> String {
+    let mut rows = Vec::new();
+    if let Some(encoder) = &network.encoder {
+        for (name, stack) in encoder.parts() {
+            let parameters = stack.parameters().to_string();
+            rows.push(vec![format!("encoder {name}"), stack.output().to_string(), parameters]);
+            layer_rows(&stack.layers, stack.input, "  ", &mut rows);
+        }
+    }
+    for block in &network.blocks {
+        match block {
+            Block::Stack(stack) => layer_rows(&stack.layers, stack.input, "", &mut rows),
+            Block::Ode(ode) => {
+                let parameters = ode.dynamics.parameters().to_string();
+                rows.push(vec!["ode".into(), ode.dynamics.input.to_string(), parameters]);
+                layer_rows(&ode.dynamics.layers, ode.dynamics.input, "  ", &mut rows);
+                for line in solver(&ode.solver) {
+                    rows.push(vec![line, String::new(), String::new()]);
+                }
+            }
+        }
+    }
+    layout(&["layer", "output", "parameters"], &rows)
+}
+
+fn task(task: &Task) -> String {
+    match task {
+        Task::Classification { classes } => {
+            format!("classification, {} classes: {}", classes.len(), classes.join(", "))
+        }
+        Task::Forecasting { features, statics } => format!(
+            "forecasting, {} features: {}; {} statics: {}",
+            features.len(),
+            features.join(", "),
+            statics.len(),
+            statics.join(", ")
+        ),
+    }
+}
+
+fn layer_rows(layers: &[Layer], input: Shape, indent: &str, rows: &mut Vec<Vec<String>>) {
+    let mut shape = input;
+    for layer in layers {
+        let (name, parameters) = match layer {
+            Layer::Activation(activation) => (activation.to_string(), 0),
+            Layer::Affine(map) => {
+                shape = map.output();
+                (affine(map), map.parameters())
+            }
+        };
+        let parameters = if parameters == 0 { String::new() } else { parameters.to_string() };
+        rows.push(vec![format!("{indent}{name}"), shape.to_string(), parameters]);
+    }
+}
+
+fn affine(map: &AffineMap) -> String {
+    match map {
+        AffineMap::Conv(conv) => {
+            let g = conv.geometry();
+            let time = if map.uses_time() { " + time" } else { "" };
+            if conv.input().positions() == 1 && g.kernel == (1, 1) {
+                format!("linear {} → {}{time}", conv.input().channels, conv.output().channels)
+            } else {
+                format!(
+                    "conv {} → {}, kernel {}x{}, stride {}, padding {}, dilation {}{time}",
+                    conv.input().channels,
+                    conv.output().channels,
+                    g.kernel.0,
+                    g.kernel.1,
+                    sides(g.stride),
+                    sides(g.padding),
+                    sides(g.dilation)
+                )
+            }
+        }
+        AffineMap::Pool(_) => "average pooling".into(),
+        AffineMap::Scale(_) => "normalise".into(),
+        AffineMap::Permute(_) => "flatten".into(),
+    }
+}
+
+/// One number where both sides agree.
+fn sides((vertical, horizontal): (usize, usize)) -> String {
+    if vertical == horizontal { vertical.to_string() } else { format!("{vertical}x{horizontal}") }
+}
+
+fn solver(spec: &SolverSpec) -> Vec<String> {
+    let method = gains_ode::Tableau::of(spec.method).name;
+    let mut lines = vec![format!("  solver {method}, end time {}", spec.end_time)];
+    match &spec.controller {
+        ControllerSpec::Fixed { steps } => lines.push(format!("    {steps} equal steps")),
+        ControllerSpec::Adaptive { tolerance, initial_step, .. } => {
+            lines.push(format!("    adaptive, tolerance {tolerance}, first step {initial_step}"));
+        }
+        ControllerSpec::ControlledAdaptive(c) => lines.extend([
+            format!("    controlled adaptive, factor {}, tolerance {}", c.factor, c.tolerance),
+            format!("    h0 {}, minimum step {}", c.initial_step, c.minimum_step),
+            format!("    {} rejection(s) after clipping", c.rejections_after_clipping),
+        ]),
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(indent: usize, text: &str) -> Vec<String> {
+        let mut to = String::new();
+        put(&mut to, &" ".repeat(indent), indent, text);
+        to.lines().map(String::from).collect()
+    }
+
+    #[test]
+    fn lines_are_broken_between_words_or_within_long_ones() {
+        assert_eq!(lines(2, "a b"), ["  a b"]);
+        assert_eq!(lines(0, ""), [""]);
+        let words = "1234 ".repeat(25);
+        assert_eq!(
+            lines(90, words.trim_end())[..2],
+            [" ".repeat(90) + "1234 1234", " ".repeat(90) + "1234 1234"]
+        );
+        let cut = lines(60, &"x".repeat(90));
+        assert_eq!(
+            cut,
+            [
+                " ".repeat(60) + &"x".repeat(40),
+                " ".repeat(60) + &"x".repeat(40),
+                " ".repeat(60) + &"x".repeat(10)
+            ]
+        );
+    }
+
+    #[test]
+    fn records_are_read_like_text() {
+        let value = serde_json::json!({
+            "config": "a = 1\n[b]\n", "eps": [0.1, 0.2], "last": {"loss": 1.5, "rows": [{"n": 1}]}, "x\n": "\u{1b}"
+        });
+        let mut text = String::new();
+        record(&mut text, &value, 2);
+        assert_eq!(
+            text,
+            "  config:\n    a = 1\n    [b]\n  eps:\n    0.1, 0.2\n  last:\n    loss: 1.5\n    rows:\n      \
+             0:\n        n: 1\n  x\\n: \\u001b\n"
+        );
+    }
+}
