@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use gains_core::{BoxVec, RowBlock, Rows};
+use gains_core::program::Flight;
+use gains_core::{BoxVec, RowBlock, Rows, Support};
 
 use super::{Analysis, Point, Steered};
 use crate::front::{Front, Subject};
 use crate::groups::Groups;
 use crate::limits::Reason;
 use crate::method::Variant;
-use gains_core::program::Flight;
+use crate::property::ErrorLimit;
 
 /// Certified lower bounds of rows on the outputs.
 #[derive(Clone, Debug)]
@@ -78,6 +79,26 @@ impl Analysis<'_> {
             self.polish(&flight, &groups, &variants, &mut lower)?;
         }
         Ok(Bounds { lower, variants, at_end })
+    }
+
+    /// Certified intervals of some outputs.
+    pub fn intervals(&self, outputs: &[usize]) -> Result<BoxVec, Reason> {
+        let bounds = self.bound(&Rows::units(self.program.output_shape(), outputs))?.lower;
+        let (lower, upper) = bounds.split_at(outputs.len());
+        let mut found = BoxVec::new(lower.to_vec(), upper.iter().map(|u| -u).collect());
+        for (i, &output) in outputs.iter().enumerate() {
+            found.lower[i] = found.lower[i].max(self.output().lower[output]);
+            found.upper[i] = found.upper[i].min(self.output().upper[output]);
+        }
+        Ok(found)
+    }
+
+    /// An upper bound of an error from one row for all outputs together, given intervals of those that count.
+    pub fn worst_together(&self, errors: &ErrorLimit, intervals: &BoxVec) -> Result<f64, Reason> {
+        let together = errors.together(intervals);
+        let row = Rows::new(Support::full(self.program.output_shape()), together.row.clone());
+        let lower = self.bound(&row)?.lower.first().copied().unwrap_or(f64::NEG_INFINITY);
+        Ok(errors.worst_together(&together, lower))
     }
 
     /// Takes the best variant of every row on through a recurrent encoder; a second time, where that is wanted, with the

@@ -1,6 +1,6 @@
 //! What one method proves of a property.
 
-use gains_core::{BoxVec, Rows, Support};
+use gains_core::BoxVec;
 
 use super::{Report, Settings, Verifier};
 use crate::analysis::Analysis;
@@ -25,7 +25,8 @@ impl Verifier {
         let analysis = Analysis::new(problem.program, region, method, step_form, arithmetic, clock)?;
         report.graph = Some(analysis.graph_size());
         if intervals && thorough {
-            report.intervals = Some(all_intervals(&analysis)?);
+            let all: Vec<usize> = (0..analysis.output().len()).collect();
+            report.intervals = Some(analysis.intervals(&all)?);
         }
         if let Property::Errors(errors) = &problem.property {
             let worst = worst_error(&analysis, errors, method != Method::Box, thorough, report)?;
@@ -34,24 +35,6 @@ impl Verifier {
         let bounds = analysis.bound(&problem.property.rows(problem.program.output_shape()))?;
         Ok((problem.property.margin(&bounds.lower), bounds.lower, analysis))
     }
-}
-
-/// Certified intervals of some outputs.
-fn intervals(analysis: &Analysis<'_>, outputs: &[usize]) -> Result<BoxVec, Reason> {
-    let shape = analysis.program().output_shape();
-    let bounds = analysis.bound(&Rows::units(shape, outputs))?.lower;
-    let (lower, upper) = bounds.split_at(outputs.len());
-    let mut found = BoxVec::new(lower.to_vec(), upper.iter().map(|u| -u).collect());
-    let boxes = analysis.output();
-    for (i, &output) in outputs.iter().enumerate() {
-        found.lower[i] = found.lower[i].max(boxes.lower[output]);
-        found.upper[i] = found.upper[i].min(boxes.upper[output]);
-    }
-    Ok(found)
-}
-
-fn all_intervals(analysis: &Analysis<'_>) -> Result<BoxVec, Reason> {
-    intervals(analysis, &(0..analysis.output().len()).collect::<Vec<_>>())
 }
 
 /// The smallest upper bound of the error that an analysis proves. All outputs together come first: that is one row, and
@@ -69,18 +52,13 @@ fn worst_error(
     if let Some(all) = report.intervals.as_ref().filter(|all| all.len() == boxes.len()) {
         known.meet(&BoxVec::new(pick(&all.lower), pick(&all.upper)));
     }
-    let together = |known: &BoxVec| -> Result<f64, Reason> {
-        let together = errors.together(known);
-        let row = Rows::new(Support::full(analysis.program().output_shape()), together.row.clone());
-        let lower = analysis.bound(&row)?.lower.first().copied().unwrap_or(f64::NEG_INFINITY);
-        Ok(errors.worst_together(&together, lower))
-    };
+    let together = |known: &BoxVec| analysis.worst_together(errors, known);
     let mut worst = errors.worst(&known);
     if by_rows {
         worst = worst.min(together(&known)?);
         // Where no error can change its sign, outputs on their own tell nothing new.
         if thorough && worst >= errors.limit && errors.may_change_sign(&known) {
-            known.meet(&intervals(analysis, &errors.observed)?);
+            known.meet(&analysis.intervals(&errors.observed)?);
             worst = worst.min(errors.worst(&known));
             worst = worst.min(together(&known)?);
         }

@@ -24,10 +24,10 @@ fn standard_accuracy_equals_the_authors() {
     for (set, name, expected) in EXPECTED {
         let dataset = if set == "mnist" { Dataset::Mnist } else { Dataset::FashionMnist };
         let Some(images) = support::images(&folder, dataset, 1000) else { continue };
-        let verifier = support::network(&folder, set, name);
+        let network = support::network(&folder, set, name);
         let correct = (0..1000)
             .filter(|&i| {
-                let run = Inference::run(verifier.network(), &images.image(i), Precision::Float64);
+                let run = Inference::run(&network, &images.image(i), Precision::Float64);
                 run.expect("the network runs").prediction() == images.label(i)
             })
             .count();

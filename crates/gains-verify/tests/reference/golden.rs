@@ -2,13 +2,10 @@
 
 use std::io::Read;
 
-use gains_core::{Arithmetic, LowerSlope, Precision};
+use gains_core::{Arithmetic, Interval, LowerSlope, Network, Precision};
 use gains_data::Dataset;
 use gains_ode::Inference;
-use gains_verify::analysis::Variant;
-use gains_verify::limits::{Budget, Clock};
-use gains_verify::verifier::Settings;
-use gains_verify::{Method, Verifier};
+use gains_verify::{Budget, Clock, Method, Problem, Settings, Variant, Verifier};
 use serde_json::Value;
 
 use crate::support;
@@ -40,8 +37,8 @@ fn at_least(ours: &[f64], theirs: &[f64], what: &str) {
     }
 }
 
-fn check_concrete(verifier: &Verifier, image: &[f64], sample: &Value, what: &str) {
-    let run = Inference::run(verifier.network(), image, Precision::Float64).expect("the network runs");
+fn check_concrete(network: &Network, image: &[f64], sample: &Value, what: &str) {
+    let run = Inference::run(network, image, Precision::Float64).expect("the network runs");
     assert_eq!(run.prediction() as u64, sample["pred"].as_u64().unwrap(), "{what}: prediction");
     close(&run.output, &floats(&sample["logits"]), &format!("{what}: logits"));
     let solution = run.solutions().next().unwrap();
@@ -61,7 +58,7 @@ fn check_concrete(verifier: &Verifier, image: &[f64], sample: &Value, what: &str
 
 /// Compares one method on one sample; returns how many bounds were compared.
 fn check_bounds(
-    verifier: &Verifier,
+    network: &Network,
     image: &[f64],
     label: usize,
     eps: f64,
@@ -71,7 +68,8 @@ fn check_bounds(
 ) {
     let settings = Settings { arithmetic: Arithmetic::Real, ..Settings::default() };
     let clock = Clock::start(Budget::default());
-    let (bounds, analysis) = verifier.bounds(image, label, eps, method, &settings, clock).expect(what);
+    let problem = Problem::classification(network, image, label, eps, Interval::new(0.0, 1.0));
+    let (bounds, analysis) = Verifier::new(settings).bounds(&problem, method, clock).expect(what);
     let (vertices, edges) = analysis.graph_size();
     assert_eq!(vertices as u64, golden["n_vertices"].as_u64().unwrap(), "{what}: vertices");
     assert_eq!(edges as u64, golden["n_edges"].as_u64().unwrap(), "{what}: edges");
@@ -124,7 +122,7 @@ fn check_bounds(
     let theirs = floats(&golden["lb"]);
     match method {
         Method::Box | Method::Linear => close(&bounds.lower, &theirs, &format!("{what}: bounds")),
-        Method::Gains | Method::Tight | Method::Symbolic => {
+        Method::Gains | Method::Tight | Method::Stepwise | Method::Symbolic => {
             at_least(&bounds.lower, &theirs, &format!("{what}: combined bounds"));
             let end = bounds.at_end.as_ref().expect("an ODE was passed");
             close(end, &floats(&golden["lb_hyb"]), &format!("{what}: hybrid"));
@@ -148,20 +146,20 @@ fn check_file(file: &str, weights: (&str, &str), dataset: Dataset) {
     flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
     let golden: Value = serde_json::from_str(&text).unwrap();
     let Some(images) = support::images(&folder, dataset, 20) else { return };
-    let verifier = support::network(&folder, weights.0, weights.1);
+    let network = support::network(&folder, weights.0, weights.1);
     let mut compared = 0;
     for sample in golden["samples"].as_array().unwrap() {
         let index = sample["index"].as_u64().unwrap() as usize;
         let label = sample["label"].as_u64().unwrap() as usize;
         assert_eq!(images.label(index), label);
         let image = images.image(index);
-        check_concrete(&verifier, &image, sample, &format!("{file} sample {index}"));
+        check_concrete(&network, &image, sample, &format!("{file} sample {index}"));
         for (eps, modes) in sample["eps"].as_object().unwrap() {
             for (name, method) in [("box", Method::Box), ("linear", Method::Linear), ("gains", Method::Gains)]
             {
                 let Some(golden) = modes.get(name) else { continue };
                 let what = format!("{file} sample {index} eps {eps} {name}");
-                check_bounds(&verifier, &image, label, eps.parse().unwrap(), method, golden, &what);
+                check_bounds(&network, &image, label, eps.parse().unwrap(), method, golden, &what);
                 compared += 1;
             }
         }

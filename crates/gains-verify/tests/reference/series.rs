@@ -9,13 +9,13 @@ use gains_core::import::import_checkpoint;
 use gains_core::model_file::read_model;
 use gains_core::{Network, Precision};
 use gains_data::series::{Forecasts, Horizon, Order, Part, read_physionet};
-use gains_ode::Observations;
-use gains_verify::StepForm;
-use gains_verify::limits::{Budget, Clock};
-use gains_verify::series::enclosure::Way;
-use gains_verify::series::{
-    Enclosure, ForecastProperty, ForecastSettings, ForecastVerdict, ForecastVerifier, MixForm, Perturbation,
-    SeriesAttack, SeriesMethod, Target, Tolerance,
+use gains_core::Arithmetic;
+use gains_core::operator::blend::Blend;
+use gains_ode::{Observations, SeriesProgram, Watch};
+use gains_verify::property::Tolerance;
+use gains_verify::series::{Perturbation, forecast_problem};
+use gains_verify::{
+    Analysis, Attack, Budget, Clock, Hunt, Method, Problem, Property, Settings, StepForm, Verdict, Verifier,
 };
 use serde_json::Value;
 
@@ -50,6 +50,23 @@ fn observations(sample: &Value) -> Observations {
     }
 }
 
+fn problem<'a>(
+    program: &'a SeriesProgram,
+    series: &Observations,
+    target: (&[f64], &[bool]),
+    perturbation: &Perturbation,
+) -> Problem<'a> {
+    let (tolerance, watch) = (Tolerance::default(), Watch::default());
+    forecast_problem(program, series, target, perturbation, tolerance, Arithmetic::Real, &watch).unwrap()
+}
+
+fn enclose<'a>(problem: &Problem<'a>, method: Method, form: StepForm) -> Analysis<'a> {
+    let clock = Clock::start(Budget::default());
+    Analysis::new(problem.program, problem.region.outer.clone(), method, form, Arithmetic::Real, clock).unwrap()
+}
+
+const METHODS: [Method; 3] = [Method::Box, Method::Gains, Method::Tight];
+
 fn close(ours: &[f64], theirs: &[f64], what: &str) {
     assert_eq!(ours.len(), theirs.len(), "{what}");
     for (a, b) in ours.iter().zip(theirs) {
@@ -69,31 +86,27 @@ fn forecasts_agree_with_the_golden_file() {
     for sample in golden["samples"].as_array().unwrap() {
         let record = sample["record"].as_str().unwrap();
         let series = observations(sample);
-        let target = Target::new(&network, series.target_time).unwrap();
-        let run = target.forecaster.run(&series, Precision::Float64).unwrap();
+        let forecaster = gains_ode::Forecaster::new(&network, series.target_time).unwrap();
+        let run = forecaster.run(&series, Precision::Float64).unwrap();
         close(run.output(), &numbers(&sample["pred"]), &format!("{record}: prediction"));
-        let trajectory = &run.solution().unwrap().trajectory;
+        let trajectory = run.trajectory().unwrap();
         let actions: Vec<f64> = trajectory.iter().map(|v| f64::from(v.action.code())).collect();
         close(&actions, &numbers(&sample["actions"]), &format!("{record}: actions"));
         let states: Vec<f64> = trajectory.iter().flat_map(|v| [v.time, v.step]).collect();
         close(&states, &numbers(&sample["states"]), &format!("{record}: solver states"));
         let (truth, seen) = (numbers(&sample["target"]), mask(&sample["target_mask"]));
-        let property = ForecastProperty::new(&truth, &seen, run.output(), Tolerance::default()).unwrap();
         let error = gains_ode::mean_absolute_error(run.output(), &truth, &seen);
         close(&[error], &[sample["mae"].as_f64().unwrap()], &format!("{record}: mean absolute error"));
 
         for (eps, theirs) in sample["eps"].as_object().unwrap() {
             let what = format!("{record} eps {eps}");
-            let perturbation = Perturbation::paper(&network.description.task, eps.parse().unwrap());
-            let enclose = |way: Way| {
-                Enclosure::new(&target, &series, &perturbation, way, Clock::start(Budget::default())).unwrap()
-            };
-            let authors = Way {
-                mix: MixForm::Products,
-                step_form: StepForm::Independent,
-                ..Way::of(SeriesMethod::Box)
-            };
-            let boxes = enclose(authors);
+            let perturbation = Perturbation::of_task(&network.description.task, eps.parse().unwrap());
+            let laid_out = |blend| SeriesProgram::new(&network, &series, blend).unwrap();
+            let (authors, exact) = (laid_out(Blend::Products), laid_out(Blend::Exact));
+            let asked = |program| problem(program, &series, (&truth, &seen), &perturbation);
+            let (theirs_asked, ours_asked) = (asked(&authors), asked(&exact));
+            let Property::Errors(property) = &ours_asked.property else { panic!() };
+            let boxes = enclose(&theirs_asked, Method::Box, StepForm::Independent);
             let graph = boxes.graph_size();
             assert_eq!(vec![graph.0 as f64, graph.1 as f64], numbers(&theirs["graph"]), "{what}: graph");
             let ends = |mode: &str, end: &str| numbers(&theirs[mode][end]);
@@ -106,22 +119,22 @@ fn forecasts_agree_with_the_golden_file() {
                 ends("gains", "ub").iter().zip(ends("gains", "lb")).map(|(u, l)| u - l).sum::<f64>()
                     / plain.len() as f64;
             line += &format!(", linear (authors) {theirs_tight:.5}");
-            for method in [SeriesMethod::Box, SeriesMethod::Linear, SeriesMethod::Tight] {
+            for method in METHODS {
                 let started = Instant::now();
-                let enclosure = enclose(Way::of(method));
+                let enclosure = enclose(&ours_asked, method, StepForm::Difference);
                 let ours = enclosure.intervals(&property.observed).unwrap();
                 let elapsed = started.elapsed();
                 let worst = property.worst(&ours);
-                let together = property.worst_together(&enclosure, &ours).unwrap();
+                let together = enclosure.worst_together(property, &ours).unwrap();
                 line += &format!(
                     ", {method} {:.5} (worst {worst:.4}, together {together:.4}, {:.1} ms)",
                     ours.mean_width(),
                     1e3 * elapsed.as_secs_f64()
                 );
-                let mode = if method == SeriesMethod::Box { "box" } else { "gains" };
+                let mode = if method == Method::Box { "box" } else { "gains" };
                 for i in 0..ours.len() {
                     // The authors' rows are not sound, but nowhere tighter than ours where ours are tightest.
-                    if method != SeriesMethod::Linear {
+                    if method != Method::Gains {
                         assert!(ours.lower[i] >= ends(mode, "lb")[i] - 1e-6, "{what} {method}: output {i}");
                         assert!(ours.upper[i] <= ends(mode, "ub")[i] + 1e-6, "{what} {method}: output {i}");
                     }
@@ -151,7 +164,7 @@ fn test_records_are_bounded_and_attacked() {
         let network = network(&folder, &format!("{name}_mode{}_seed100", mode + 1));
         let forecasts = Forecasts::new(&recordings, Horizon::PAPER[mode], Order::Sorted).unwrap();
         for eps in [0.05, 0.1, 0.2] {
-            let perturbation = Perturbation::paper(&network.description.task, eps);
+            let perturbation = Perturbation::of_task(&network.description.task, eps);
             let mut sums = [(0.0, 0, 0.0); 3];
             let (mut robust, mut together, mut cascade) = (0, 0, (0, 0.0));
             for record in forecasts.iter(Part::Test).take(count) {
@@ -163,50 +176,41 @@ fn test_records_are_bounded_and_attacked() {
                     mask: grid.mask,
                     target_time: record.target_time,
                 };
-                let target = Target::new(&network, series.target_time).unwrap();
-                let run = target.forecaster.run(&series, Precision::Float64).unwrap();
                 let (truth, seen) = (&record.target, &record.target_mask);
-                let property =
-                    ForecastProperty::new(truth, seen, run.output(), Tolerance::default()).unwrap();
-                let unreachable = ForecastProperty { limit: f64::INFINITY, ..property.clone() };
-                let attacked = SeriesAttack::default().run(
-                    &target,
-                    &series,
-                    &perturbation,
-                    &unreachable,
-                    Precision::Float64,
-                    &|| false,
-                );
-                robust += u32::from(attacked.error < property.limit);
-                let worst_run = target.forecaster.run(&attacked.worst.unwrap(), Precision::Float64).unwrap();
+                let program = SeriesProgram::new(&network, &series, Blend::Exact).unwrap();
+                let asked = problem(&program, &series, (truth, seen), &perturbation);
+                let Property::Errors(property) = &asked.property else { panic!() };
+                let forecaster = gains_ode::Forecaster::new(&network, series.target_time).unwrap();
+                let hunt = Hunt::new(&asked, Precision::Float64, Clock::start(Budget::default()));
+                let attacked = hunt.run(&Attack { exhaustive: true, ..Attack::default() });
+                let error = property.limit - attacked.margin;
+                robust += u32::from(attacked.margin > 0.0);
+                let worst_series = program.series(&series, &attacked.worst.unwrap());
+                let worst_run = forecaster.run(&worst_series, Precision::Float64).unwrap();
                 for (method, sum) in
-                    [SeriesMethod::Box, SeriesMethod::Linear, SeriesMethod::Tight].into_iter().zip(&mut sums)
+                    METHODS.into_iter().zip(&mut sums)
                 {
                     let started = Instant::now();
-                    let clock = Clock::start(Budget::default());
-                    let enclosure =
-                        Enclosure::new(&target, &series, &perturbation, Way::of(method), clock).unwrap();
+                    let enclosure = enclose(&asked, method, StepForm::Difference);
                     let intervals = enclosure.intervals(&property.observed).unwrap();
                     sum.2 += started.elapsed().as_secs_f64();
                     sum.0 += intervals.mean_width();
                     let apart = property.worst(&intervals);
                     sum.1 += u32::from(apart < property.limit);
-                    let joint = property.worst_together(&enclosure, &intervals).unwrap();
-                    assert!(attacked.error <= apart && attacked.error <= joint, "{} {method}", record.id);
+                    let joint = enclosure.worst_together(property, &intervals).unwrap();
+                    assert!(error <= apart + 1e-12 && error <= joint + 1e-12, "{} {method}", record.id);
                     for (i, &output) in property.observed.iter().enumerate() {
                         let value = worst_run.output()[output];
                         assert!(intervals.get(i).contains(value), "{} {method} output {output}", record.id);
                     }
-                    assert!(enclosure.admits(&worst_run.solution().unwrap().trajectory));
-                    if method == SeriesMethod::Tight {
+                    assert!(enclosure.graphs().all(|graph| graph.admits(worst_run.trajectory().unwrap())));
+                    if method == Method::Tight {
                         together += u32::from(joint.min(apart) < property.limit);
                     }
                 }
-                let settings = ForecastSettings::default();
-                let verifier = ForecastVerifier::new(&network);
-                let report =
-                    verifier.certify(&series, truth, seen, &perturbation, &settings, Budget::default());
-                cascade.0 += u32::from(report.verdict == ForecastVerdict::Verified);
+                let settings = Settings::cascade(program.program(), eps, None);
+                let report = Verifier::new(settings).decide(&asked, Budget::default());
+                cascade.0 += u32::from(report.verdict == Verdict::Verified);
                 cascade.1 += report.elapsed.as_secs_f64();
             }
             let part = |sum: f64| sum / count as f64;

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use gains_core::Network;
 use gains_core::import::import_checkpoint;
 use gains_core::model_file::read_model;
 use gains_data::{Dataset, Images, Split};
-use gains_verify::Verifier;
 
 /// The reference folder, or `None` after saying that the test is skipped.
 pub fn folder(test: &str) -> Option<PathBuf> {
@@ -19,12 +19,12 @@ pub fn folder(test: &str) -> Option<PathBuf> {
 }
 
 /// One of the authors' networks, e.g. `mnist`, `prov_eps0.11_seed12345`.
-pub fn network(folder: &std::path::Path, dataset: &str, name: &str) -> Verifier {
+pub fn network(folder: &std::path::Path, dataset: &str, name: &str) -> Network {
     let base = folder.join("weights").join(dataset).join(name);
     let weights = std::fs::read(base.with_file_name(format!("{name}.safetensors"))).expect("weights");
     let sidecar = std::fs::read_to_string(base.with_file_name(format!("{name}.json"))).expect("sidecar");
     let model = import_checkpoint(&weights, &sidecar).expect("the importer reads the authors' files");
-    Verifier::new(read_model(&model).expect("and what it writes can be read"))
+    read_model(&model).expect("and what it writes can be read")
 }
 
 /// Test images, at least `count` of them.
