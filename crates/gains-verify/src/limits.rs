@@ -67,6 +67,9 @@ pub enum Reason {
     /// The concrete solver failed on the sample itself.
     #[error("the concrete solver fails: {0}")]
     Concrete(String),
+    /// This program panicked.
+    #[error("a fault of this program, please report it: {0}")]
+    Internal(String),
 }
 
 impl Reason {
@@ -86,6 +89,7 @@ impl Reason {
             Self::InputSize { .. } => "input-size",
             Self::FlushToZero => "flush-to-zero",
             Self::Concrete(_) => "concrete",
+            Self::Internal(_) => "internal",
         }
     }
 }

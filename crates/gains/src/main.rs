@@ -5,18 +5,21 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod bundled;
+mod campaign;
 mod cli;
 mod commands;
 mod failure;
 mod files;
-mod forecasting;
 mod interrupt;
+mod panics;
 mod picture;
 mod progress;
+mod question;
 mod results;
 mod runner;
-mod samples;
+mod subject;
 mod table;
+mod tell;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;

@@ -154,6 +154,11 @@ impl<'a> Enclosure<'a> {
         self.decoder.graph_size()
     }
 
+    /// The decoder's trajectory graph; `None` at time 0.
+    pub fn graph(&self) -> Option<&gains_ode::Graph<crate::box_step::Reach, crate::box_step::StepTrace>> {
+        self.decoder.graphs().next()
+    }
+
     /// Whether the decoder's graph has a concrete trajectory as a path.
     pub fn admits(&self, trajectory: &[gains_ode::integrate::Visit]) -> bool {
         self.decoder.graphs().next().is_none_or(|graph| graph.admits(trajectory))
