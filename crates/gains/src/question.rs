@@ -342,6 +342,14 @@ pub struct Ran {
     pub within_tolerance: bool,
 }
 
+impl Ran {
+    /// The first of the largest outputs: the class a classifier predicts.
+    pub fn largest(&self) -> usize {
+        let better = |best: usize, i: usize| if self.output[i] > self.output[best] { i } else { best };
+        (0..self.output.len()).fold(0, better)
+    }
+}
+
 /// The word result files use.
 pub fn step_form_word(form: StepForm) -> &'static str {
     match form {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{Global, TrajectoryArgs};
 use crate::failure::{Failure, Outcome};
-use crate::question::{Budget, Model, Plan, Purpose, Question};
+use crate::question::{Budget, Model, Plan, Purpose, Question, Ran};
 use crate::subject::{Selection, Source, Subject};
 use crate::table::layout;
 use crate::{files, interrupt, panics, tell};
@@ -59,7 +59,7 @@ fn show(args: &TrajectoryArgs, plan: &Plan, subject: &dyn Subject) -> Outcome {
         let end = trajectory.last().map_or(1.0, |v| v.time + v.step);
         let view = View { title, trajectory, graph, end };
         let key = subject.key(args.sample);
-        let words = words(&question, &key, &concrete.output, bounded.margin);
+        let words = words(&question, &key, &concrete, bounded.margin);
         tell::print(&format!("{}\n\n{}\n{words}", view.title, view.summary()))?;
         if let Some(path) = &args.json {
             let value = view.json(&subject.network().hash, args, key, bounded.margin);
@@ -77,15 +77,14 @@ fn show(args: &TrajectoryArgs, plan: &Plan, subject: &dyn Subject) -> Outcome {
 }
 
 /// What is said about the sample besides its trajectories.
-fn words(question: &Question<'_>, (key, value): &(&str, Value), output: &[f64], margin: f64) -> String {
+fn words(question: &Question<'_>, (key, value): &(&str, Value), ran: &Ran, margin: f64) -> String {
     match question {
         Question::Forecasts(question) => {
-            let mae = question.error(output);
+            let mae = question.error(&ran.output);
             format!("mean absolute error {mae:.6}, certified to stay {margin:.6} below its limit\n")
         }
         Question::Classes(_) => {
-            let first = |best: usize, i: usize| if output[i] > output[best] { i } else { best };
-            let prediction = (0..output.len()).fold(0, first);
+            let prediction = ran.largest();
             format!("{key} {value}, prediction {prediction}, smallest certified margin {margin:.6}\n")
         }
     }

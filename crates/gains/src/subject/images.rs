@@ -190,8 +190,7 @@ impl Subject for ImageSubject<'_> {
     fn predict(&self, index: usize, precision: Precision) -> Result<Shown, String> {
         let ran = self.question(index, 0.0).run(precision)?;
         let label = self.images().label(index);
-        let first = |best: usize, i: usize| if ran.output[i] > ran.output[best] { i } else { best };
-        let prediction = (0..ran.output.len()).fold(0, first);
+        let prediction = ran.largest();
         let json = json!({
             "index": index, "label": label, "prediction": prediction, "logits": ran.output,
             "accepted": ran.accepted, "rejected": ran.rejected, "evaluations": ran.evaluations,
