@@ -13,14 +13,14 @@ use std::time::Duration;
 use gains_core::{Arithmetic, Network, Precision};
 use gains_ode::Graph;
 use gains_ode::integrate::Visit;
+use gains_verify::Verifier;
 use gains_verify::box_step::{Reach, StepTrace};
-use gains_verify::limits::Clock;
-use gains_verify::{StepForm, Verifier};
 use serde::{Deserialize, Serialize};
 
 pub use classes::ClassQuestion;
 pub use forecasts::{Band, ForecastQuestion};
-pub use gains_verify::{AttackLoss, Budget, Reason};
+pub use gains_verify::series::{Allowance, Perturbation, Tolerance};
+pub use gains_verify::{AttackLoss, Budget, Reason, StepForm};
 pub use plan::{AttackPlan, Plan, Purpose, Way, Word};
 
 /// What networks are for.
@@ -247,6 +247,9 @@ impl Tried {
     }
 }
 
+/// All trajectories that a region can cause.
+pub type TrajectoryGraph = Graph<Reach, StepTrace>;
+
 /// Bounds by one method, and the graph they were made on.
 pub struct Bounded<'a> {
     /// Smallest certified lower bound: of a logit difference, or of the distance to the limit of the error.
@@ -254,7 +257,7 @@ pub struct Bounded<'a> {
     /// Vertices and edges of all graphs.
     pub size: (usize, usize),
     /// The first trajectory graph.
-    pub graph: Option<&'a Graph<Reach, StepTrace>>,
+    pub graph: Option<&'a TrajectoryGraph>,
 }
 
 /// What is asked about one sample at one radius.
@@ -308,12 +311,12 @@ impl Question<'_> {
     pub fn bound<R>(
         &self,
         way: Way,
-        clock: Clock<'_>,
+        budget: Budget<'_>,
         show: impl FnOnce(Bounded<'_>) -> R,
     ) -> Result<R, Reason> {
         match self {
-            Self::Classes(question) => question.bound(way, clock, show),
-            Self::Forecasts(question) => question.bound(way, clock, show),
+            Self::Classes(question) => question.bound(way, budget, show),
+            Self::Forecasts(question) => question.bound(way, budget, show),
         }
     }
 

@@ -2,7 +2,8 @@
 
 use clap::{Args, ValueEnum};
 use gains_core::{Arithmetic, Precision};
-use gains_verify::{AttackLoss, StepForm};
+
+use crate::question::{AttackLoss, StepForm};
 
 /// How to bound.
 #[derive(Args, Clone)]

@@ -5,7 +5,6 @@ mod growth;
 use std::time::Instant;
 
 use gains_core::Arithmetic;
-use gains_verify::limits::Clock;
 
 use crate::campaign::{check_radii, items};
 use crate::cli::{BenchArgs, BenchStudy, Global, RegionArgs};
@@ -44,7 +43,7 @@ pub fn run(args: &BenchArgs, global: &Global) -> Outcome {
         let started = Instant::now();
         let outcome = panics::contain(|| {
             let question = subject.question(index, eps);
-            question.bound(way, Clock::start(Budget::default()), |bounded| bounded.size)
+            question.bound(way, Budget::default(), |bounded| bounded.size)
         });
         let size = outcome.ok().and_then(Result::ok).unwrap_or((0, 0));
         Measured { word, vertices: size.0, edges: size.1, seconds: started.elapsed().as_secs_f64() }

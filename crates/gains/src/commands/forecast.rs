@@ -83,9 +83,7 @@ impl Forecast {
         let precision = precision_of(args.arithmetic.into());
         let radii = question.perturbation.features.iter().map(|allowance| allowance.radius).collect();
         let band = question.band(plan, budget(&args.work));
-        let worst = question.worst_prediction(attack, precision, &interrupt::requested);
-        let attacked =
-            worst.map(|output| (question.error(&output), output)).map(|(error, output)| (output, error));
+        let attacked = question.worst_prediction(attack, precision, &interrupt::requested);
         let question = Question::Forecasts(question);
         let run = question.run(precision).map_err(|e| {
             Failure::new(format!("record {}: {e}", args.record))

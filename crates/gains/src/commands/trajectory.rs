@@ -3,15 +3,13 @@
 mod picture;
 
 use gains_core::Precision;
+use gains_ode::Action;
 use gains_ode::integrate::Visit;
-use gains_ode::{Action, Graph};
-use gains_verify::box_step::{Reach, StepTrace};
-use gains_verify::limits::Clock;
 use serde_json::{Value, json};
 
 use crate::cli::{Global, TrajectoryArgs};
 use crate::failure::{Failure, Outcome};
-use crate::question::{Budget, Model, Plan, Purpose, Question, Ran};
+use crate::question::{Budget, Model, Plan, Purpose, Question, Ran, TrajectoryGraph};
 use crate::subject::{Selection, Source, Subject};
 use crate::table::layout;
 use crate::{files, interrupt, panics, tell};
@@ -44,14 +42,11 @@ fn show(args: &TrajectoryArgs, plan: &Plan, subject: &dyn Subject) -> Outcome {
         return Err(Failure::usage("the model has no ODE block, so there is no trajectory")
             .hint("`gains model show` lists its layers"));
     }
-    let clock = Clock::start(Budget {
-        vertices: args.max_vertices,
-        interrupted: &interrupt::requested,
-        ..Budget::default()
-    });
+    let budget =
+        Budget { vertices: args.max_vertices, interrupted: &interrupt::requested, ..Budget::default() };
     let title =
         format!("{}, {name}, eps {}, method {}", subject.network().description.name, args.eps, plan.name());
-    let shown = question.bound(plan.way(), clock, |bounded| {
+    let shown = question.bound(plan.way(), budget, |bounded| {
         let Some(graph) = bounded.graph else {
             return Err(Failure::new("the analysis has no trajectory graph"));
         };
@@ -94,7 +89,7 @@ fn words(question: &Question<'_>, (key, value): &(&str, Value), ran: &Ran, margi
 struct View<'a> {
     title: String,
     trajectory: &'a [Visit],
-    graph: &'a Graph<Reach, StepTrace>,
+    graph: &'a TrajectoryGraph,
     /// End time.
     end: f64,
 }

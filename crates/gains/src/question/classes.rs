@@ -153,12 +153,12 @@ impl<'a> ClassQuestion<'a> {
     pub fn bound<R>(
         &self,
         way: Way,
-        clock: Clock<'_>,
+        budget: Budget<'_>,
         show: impl FnOnce(Bounded<'_>) -> R,
     ) -> Result<R, Reason> {
         let Way { word, step_form, arithmetic } = way;
         let settings = Settings { step_form, arithmetic, pixels: PIXELS, ..Settings::default() };
-        let verifier = self.model.verifier();
+        let (verifier, clock) = (self.model.verifier(), Clock::start(budget));
         let (bounds, analysis) =
             verifier.bounds(&self.image, self.label, self.eps, method(word), &settings, clock)?;
         let graph = analysis.graphs().next();

@@ -243,16 +243,17 @@ impl ForecastQuestion<'_> {
         Struck::Forecasts { mae, attacked, broken }
     }
 
-    /// The worst prediction an attack finds.
+    /// The worst prediction an attack finds, and its error.
     pub fn worst_prediction(
         &self,
         plan: &AttackPlan,
         precision: Precision,
         stop: &dyn Fn() -> bool,
-    ) -> Option<Vec<f64>> {
-        let worst = self.attack(*plan, precision, stop)?.worst?;
+    ) -> Option<(Vec<f64>, f64)> {
+        let found = self.attack(*plan, precision, stop)?;
+        let worst = found.worst?;
         let forecaster = Forecaster::new(self.network, worst.target_time).ok()?;
-        Some(forecaster.run(&worst, precision).ok()?.output().to_vec())
+        Some((forecaster.run(&worst, precision).ok()?.output().to_vec(), found.error))
     }
 
     /// The mean absolute error of a prediction.
@@ -307,9 +308,10 @@ impl ForecastQuestion<'_> {
     pub(super) fn bound<R>(
         &self,
         way: Way,
-        clock: Clock<'_>,
+        budget: Budget<'_>,
         show: impl FnOnce(Bounded<'_>) -> R,
     ) -> Result<R, Reason> {
+        let clock = Clock::start(budget);
         let target = self.target()?;
         let nothing = || Reason::Concrete("nothing is observed at the target, or it is no number".into());
         let property = self.property(&target, precision_of(way.arithmetic)).ok_or_else(nothing)?;

@@ -8,13 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use gains_core::{Arithmetic, Precision};
-use gains_verify::StepForm;
-use gains_verify::limits::Clock;
 
 use super::measured_samples;
 use crate::cli::{Global, GrowthArgs, RegionArgs, SeriesArgs};
 use crate::failure::{Failure, Outcome};
-use crate::question::{Budget, ClassQuestion, Question, Reason, Task, Way, Word};
+use crate::question::{Budget, ClassQuestion, Question, Reason, StepForm, Task, Way, Word};
 use crate::subject::{Selection, Source, Subject};
 use crate::table::{layout, median};
 use crate::{files, interrupt, panics, progress, tell};
@@ -170,14 +168,14 @@ fn cost(args: &GrowthArgs, question: &Result<ClassQuestion<'_>, Reason>, method:
 
 /// Bounds once.
 fn once(args: &GrowthArgs, question: &ClassQuestion<'_>, word: Word) -> Cost {
-    let clock = Clock::start(Budget {
+    let budget = Budget {
         timeout: Some(Duration::from_secs_f64(args.timeout)),
         interrupted: &interrupt::requested,
         ..Budget::default()
-    });
+    };
     let way = Way { word, step_form: StepForm::Independent, arithmetic: Arithmetic::Real };
     let started = Instant::now();
-    match question.bound(way, clock, |bounded| (bounded.size, bounded.margin > 0.0)) {
+    match question.bound(way, budget, |bounded| (bounded.size, bounded.margin > 0.0)) {
         Ok(((vertices, edges), verified)) => {
             Cost::Finished { seconds: started.elapsed().as_secs_f64(), vertices, edges, verified }
         }

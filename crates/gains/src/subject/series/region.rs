@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use gains_core::Network;
 use gains_core::description::Task;
 use gains_data::series::Kind;
-use gains_verify::series::{Allowance, Perturbation, Tolerance};
 
 use super::source::{Names, split_names, unknown_name};
 use crate::cli::RegionArgs;
 use crate::failure::Failure;
+use crate::question::{Allowance, Perturbation, Tolerance};
 
 /// An entry of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -147,7 +147,7 @@ pub fn csv(plan: &Plan, all: &[Measured]) -> Result<Vec<u8>, Failure> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use gains_verify::limits::Reason;
+    use crate::question::Reason;
 
     use super::*;
 
