@@ -99,10 +99,10 @@ impl Forecast {
         let excluded = band
             .as_ref()
             .is_ok_and(|band| seen.into_iter().any(|(output, error)| band.excludes(output, error)));
-        let (band, verdict) = if excluded {
-            (Err(Reason::Contradicted), Verdict::Unknown(Reason::Contradicted))
+        let (band, verdict, certified) = if excluded {
+            (Err(Reason::Contradicted), Verdict::Unknown(Reason::Contradicted), None)
         } else {
-            (band, verdict)
+            (band, verdict, certified)
         };
         let proved = band.as_ref().ok().map(|band| band.certified);
         let certified = certified.into_iter().chain(proved).reduce(f64::min).filter(|c| c.is_finite());

@@ -1,5 +1,6 @@
 //! Result files: what a line carries, and which lines a run goes on from.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -8,6 +9,7 @@ use gains_core::Precision;
 use gains_core::model_file::read_model;
 use gains_ode::Inference;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use crate::forecast::Scene;
 use crate::support::{MODEL, fails, gains, ok, records, run, stderr, text};
@@ -138,6 +140,35 @@ fn lines_that_were_tampered_with_are_refused() {
     run_of_three.refuses(|t| t.replacen("\"check\"", "\"cheque\"", 1), "no 'check'");
     run_of_three.refuses(|t| format!("{t}{}\n", t.lines().next().unwrap()), "repeats line 1");
     run_of_three.refuses(|t| format!("{t}not a result\n"), "line 4 is not a result");
+}
+
+/// The check as docs/results-format.md describes it.
+fn check_of(line: &Value) -> String {
+    let object = line.as_object().unwrap();
+    let sorted: BTreeMap<&String, &Value> = object.iter().filter(|(key, _)| *key != "check").collect();
+    let digest = Sha256::digest(serde_json::to_string(&sorted).unwrap());
+    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Even a line with a fitting check must be about this data and support its verdict.
+#[test]
+fn lines_that_cannot_be_are_refused() {
+    let run_of_three = Run::new();
+    assert!(records(&run_of_three.out).iter().all(|line| line["check"] == check_of(line)));
+    let forged = |key: &str, value: Value| {
+        let key = key.to_owned();
+        move |content: &str| {
+            let mut line: Value = serde_json::from_str(content.lines().next().unwrap()).unwrap();
+            line[&key] = value.clone();
+            let check = check_of(&line);
+            edit(&edit(content, &key, &value), "check", &check.into())
+        }
+    };
+    run_of_three.refuses(forged("prediction", 12.into()), "prediction is 12, there are 10 classes");
+    run_of_three.refuses(forged("label", 12.into()), "label is 12");
+    run_of_three.refuses(forged("index", 100_000.into()), "there are 100 images");
+    run_of_three.refuses(forged("verdict", "falsified".into()), "does not support that it is falsified");
+    run_of_three.refuses(forged("eps", (-1).into()), "line 1");
 }
 
 #[test]
