@@ -73,6 +73,9 @@ pub enum Reason {
     /// The concrete solver failed on the sample itself.
     #[error("the concrete solver fails: {0}")]
     Concrete(String),
+    /// This program panicked.
+    #[error("a fault of this program, please report it: {0}")]
+    Internal(String),
 }
 
 impl Reason {
@@ -94,6 +97,7 @@ impl Reason {
             Self::Internal(_) => "internal",
             Self::Property(_) => "property",
             Self::Concrete(_) => "concrete",
+            Self::Internal(_) => "internal",
         }
     }
 }

@@ -3,7 +3,6 @@
 use std::error::Error;
 use std::ops::Range;
 
-use gains_verify::Method;
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -12,13 +11,14 @@ use super::plan::Axis;
 use super::summary::{Cell, Panel};
 use crate::failure::Failure;
 use crate::picture::{Area, BAND, Mark, label, legend, svg};
+use crate::question::Word;
 
 const WIDTH: u32 = 960;
 const HEIGHT: u32 = 420;
 
-fn colour(method: Method) -> RGBColor {
+fn colour(method: Word) -> RGBColor {
     match method {
-        Method::Gains => RGBColor(200, 95, 30),
+        Word::Gains => RGBColor(200, 95, 30),
         _ => RGBColor(30, 95, 175),
     }
 }

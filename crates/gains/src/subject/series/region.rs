@@ -1,13 +1,15 @@
 //! Which entries of a series move, and how far: `--eps`, `--features`, `--feature-eps`.
 
+use std::collections::BTreeMap;
+
 use gains_core::Network;
 use gains_core::description::Task;
 use gains_data::series::Kind;
-use gains_verify::series::{Allowance, Perturbation, Tolerance};
 
+use super::source::{Names, split_names, unknown_name};
 use crate::cli::RegionArgs;
 use crate::failure::Failure;
-use crate::forecasting::source::{Names, split_names, unknown_name};
+use crate::question::{Allowance, Perturbation, Tolerance};
 
 /// An entry of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +27,10 @@ pub struct Region {
     fixed: Vec<(Entry, f64)>,
     /// How much worse predictions may become.
     pub tolerance: Tolerance,
+    /// Names of those that move, if not all do.
+    pub listed: Vec<String>,
+    /// Names of those with a radius of their own, and it.
+    pub named: BTreeMap<String, f64>,
     words: String,
     /// Of the series. Only PhysioNet's ratios are ratios on the network's scale.
     kind: Kind,
@@ -59,10 +65,11 @@ impl Region {
         if !listed.is_empty() {
             words.push_str(&format!(", only {}", listed.join(" and ")));
         }
-        for (name, radius) in &args.feature_eps {
+        let named: BTreeMap<String, f64> = args.feature_eps.iter().cloned().collect();
+        for (name, radius) in &named {
             words.push_str(&format!(", {name} by {radius}"));
         }
-        Ok(Self { only, fixed, tolerance, words, kind })
+        Ok(Self { only, fixed, tolerance, listed, named, words, kind })
     }
 
     /// What may move at one radius: the paper's choice, unless asked otherwise. Ratios stay ratios.

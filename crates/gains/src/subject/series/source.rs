@@ -12,11 +12,10 @@ use gains_ode::Observations;
 use crate::cli::{GridArg, SeriesArgs};
 use crate::commands::data::locate;
 use crate::failure::Failure;
-use crate::interrupt;
-use crate::samples::Selection;
+use crate::subject::Selection;
 
 /// A prepared file that has been read.
-pub struct Source {
+pub struct SeriesSource {
     path: PathBuf,
     recordings: Recordings,
 }
@@ -37,10 +36,13 @@ pub struct SeriesSet<'a> {
     pub names: Names,
     /// Which part.
     pub part: Part,
+    /// How far ahead is predicted at least.
+    pub horizon: Horizon,
+    /// How records are divided.
+    pub order: Order,
+    /// Points the encoder walks through.
+    pub grid: GridArg,
     recordings: &'a Recordings,
-    horizon: Horizon,
-    order: Order,
-    grid: GridArg,
 }
 
 /// Names of what is observed.
@@ -103,15 +105,14 @@ pub fn unknown_name(name: &str, what: &str, known: &[String]) -> Failure {
     Failure::usage(format!("there is no {what} '{name}'")).hint(format!("there are {}", known.join(", ")))
 }
 
-impl Source {
+impl SeriesSource {
     /// Reads the file a command was given, or the prepared PhysioNet records.
     pub fn open(args: &SeriesArgs, data_dir: Option<&Path>) -> Result<Self, Failure> {
         let path = match &args.series {
             Some(path) => path.clone(),
             None => physionet_file(&locate(data_dir)?),
         };
-        let read = interrupt::at_once(|| Recordings::read(&path));
-        let recordings = read.map_err(|error| match (&error, &args.series) {
+        let recordings = Recordings::read(&path).map_err(|error| match (&error, &args.series) {
             (SeriesError::Read { source, .. }, None) if source.kind() == std::io::ErrorKind::NotFound => {
                 Failure::new(format!("there is no prepared file '{}'", path.display())).hint(
                     "make one with `gains data prepare physionet2012`, or name another with --series FILE",
@@ -268,6 +269,12 @@ impl SeriesSet<'_> {
         time * self.forecasts.statistics().span()
     }
 
+    /// A hash of the records.
+    pub fn digest(&self) -> String {
+        let digest = self.recordings.source_digest();
+        digest.get(..8).unwrap_or(&digest).to_owned()
+    }
+
     /// Where the records come from.
     pub fn kind(&self) -> Kind {
         self.recordings.kind()
@@ -282,7 +289,6 @@ impl SeriesSet<'_> {
 
     /// What is predicted from what, in words that differ whenever the answer might.
     pub fn describe(&self) -> String {
-        let digest = self.recordings.source_digest();
         let grid = match self.grid {
             GridArg::Own => "",
             GridArg::Authors => ", authors' grid",
@@ -290,7 +296,7 @@ impl SeriesSet<'_> {
         format!(
             "{} {} ({} records {}), {} ahead{grid}",
             self.kind(),
-            digest.get(..8).unwrap_or(&digest),
+            self.digest(),
             self.part,
             self.order,
             self.horizon_text(),
