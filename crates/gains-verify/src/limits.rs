@@ -73,9 +73,6 @@ pub enum Reason {
     /// The concrete solver failed on the sample itself.
     #[error("the concrete solver fails: {0}")]
     Concrete(String),
-    /// This program panicked.
-    #[error("a fault of this program, please report it: {0}")]
-    Internal(String),
 }
 
 impl Reason {
@@ -97,7 +94,6 @@ impl Reason {
             Self::Internal(_) => "internal",
             Self::Property(_) => "property",
             Self::Concrete(_) => "concrete",
-            Self::Internal(_) => "internal",
         }
     }
 }
@@ -168,7 +164,12 @@ impl<'a> Clock<'a> {
     /// The same limits for concrete runs.
     pub fn watch(&self) -> Watch<'a> {
         let deadline = self.budget.timeout.and_then(|limit| self.started.checked_add(limit));
-        Watch { interrupted: self.budget.interrupted, deadline, memory: self.budget.memory, ..Watch::default() }
+        Watch {
+            interrupted: self.budget.interrupted,
+            deadline,
+            memory: self.budget.memory,
+            ..Watch::default()
+        }
     }
 
     /// Why a concrete run failed.

@@ -16,6 +16,16 @@ use crate::results::{Line, Results, Setting, VerdictWord};
 use crate::subject::{Source, Subject};
 use crate::{interrupt, progress, runner, tell};
 
+/// No limit but the user's patience.
+pub fn unlimited() -> Budget<'static> {
+    Budget { interrupted: &interrupt::requested, memory: usize::MAX, ..Budget::default() }
+}
+
+/// The same for concrete runs.
+pub fn watch() -> gains_ode::Watch<'static> {
+    gains_ode::Watch { interrupted: &interrupt::requested, ..gains_ode::Watch::default() }
+}
+
 /// A sample at a radius.
 pub type Item = (usize, f64);
 

@@ -1,27 +1,23 @@
 //! One question about one sample at one radius, and how it is answered.
 //!
-//! This is the only place that calls the verifiers. A [`Question`] knows the network, the region and the property; a
+//! This is the only place that calls the verifier. A [`Question`] knows the network, the region and the property; a
 //! [`Plan`] says what to try; an [`Answer`] is what came out, in the same form for every kind of network.
 
-mod classes;
-mod forecasts;
+mod ask;
 mod plan;
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
-use gains_core::{Arithmetic, Network, Precision};
-use gains_ode::Graph;
-use gains_ode::integrate::Visit;
-use gains_verify::Verifier;
-use gains_verify::box_step::{Reach, StepTrace};
+use gains_core::Network;
+use gains_ode::{Graph, Observations, Visit};
+use gains_verify::steps::{Reach, StepTrace};
 use serde::{Deserialize, Serialize};
 
-pub use classes::ClassQuestion;
-pub use forecasts::{Band, ForecastQuestion};
-pub use gains_verify::series::{Allowance, Perturbation, Tolerance};
-pub use gains_verify::{AttackLoss, Budget, Reason, StepForm};
-pub use plan::{AttackPlan, Plan, Purpose, Way, Word};
+pub use gains_verify::property::Tolerance;
+pub use gains_verify::series::{Allowance, Perturbation};
+pub use gains_verify::verifier::precision_of;
+pub use gains_verify::{AttackLoss, Budget, Method, Reason, StepForm};
+pub use plan::{AttackPlan, Plan, Purpose, Way};
 
 /// What networks are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,16 +38,15 @@ impl Task {
     }
 }
 
-/// A network, made ready to be verified once that is asked for.
+/// A network, and what it is for.
 pub struct Model {
     network: Network,
-    verifier: OnceLock<Verifier>,
 }
 
 impl Model {
     /// Takes a network.
     pub fn new(network: Network) -> Self {
-        Self { network, verifier: OnceLock::new() }
+        Self { network }
     }
 
     /// The network.
@@ -62,18 +57,6 @@ impl Model {
     /// What it is for.
     pub fn task(&self) -> Task {
         Task::of(&self.network)
-    }
-
-    fn verifier(&self) -> &Verifier {
-        self.verifier.get_or_init(|| Verifier::new(self.network.clone()))
-    }
-}
-
-/// How a program of some arithmetic is run.
-pub fn precision_of(arithmetic: Arithmetic) -> Precision {
-    match arithmetic {
-        Arithmetic::Real => Precision::Float64,
-        Arithmetic::Float32 => Precision::Float32,
     }
 }
 
@@ -171,15 +154,6 @@ impl Answer {
     }
 }
 
-/// Stages as result files name them, to the microsecond.
-fn stage_times(stages: &[gains_verify::verifier::StageReport]) -> Vec<StageTime> {
-    let time = |stage: &gains_verify::verifier::StageReport| StageTime {
-        name: stage.name.clone(),
-        seconds: micro(stage.elapsed),
-    };
-    stages.iter().map(time).collect()
-}
-
 /// Seconds, to the microsecond.
 pub fn micro(time: Duration) -> f64 {
     time.as_micros() as f64 / 1e6
@@ -260,73 +234,48 @@ pub struct Bounded<'a> {
     pub graph: Option<&'a TrajectoryGraph>,
 }
 
-/// What is asked about one sample at one radius.
-pub enum Question<'a> {
+/// A sample and what may happen to it.
+pub enum Sample {
     /// Does an image keep its class?
-    Classes(ClassQuestion<'a>),
+    Image {
+        /// The pixels.
+        image: Vec<f64>,
+        /// Its class.
+        label: usize,
+        /// How far pixels may move.
+        eps: f64,
+    },
     /// Is a series predicted hardly worse?
-    Forecasts(ForecastQuestion<'a>),
+    Series {
+        /// The series as the network takes it.
+        observations: Observations,
+        /// What is observed at the target.
+        truth: Vec<f64>,
+        /// Whether it is.
+        truth_mask: Vec<bool>,
+        /// What may move.
+        perturbation: Perturbation,
+        /// How much worse the prediction may become.
+        tolerance: Tolerance,
+    },
 }
 
-impl Question<'_> {
-    /// Answers it as planned. `seed` makes attacks of different samples differ; `workers` threads may be used.
-    pub fn decide(&self, plan: &Plan, seed: u64, workers: usize, budget: Budget<'_>) -> Answer {
-        match self {
-            Self::Classes(question) => question.decide(plan, seed, workers, budget),
-            Self::Forecasts(question) => question.decide(plan, seed, budget),
-        }
-    }
+/// What is asked about one sample at one radius.
+pub struct Question<'a> {
+    /// Of this network.
+    pub network: &'a Network,
+    /// The sample.
+    pub sample: Sample,
+}
 
-    /// Attacks, and nothing else.
-    pub fn attack(&self, attack: &AttackPlan, precision: Precision, stop: &dyn Fn() -> bool) -> Struck {
-        match self {
-            Self::Classes(question) => question.strike(attack, precision, stop),
-            Self::Forecasts(question) => question.strike(attack, precision, stop),
-        }
-    }
-
-    /// Tries to break a claim with points drawn uniformly, at corners of the region, and on the way downhill from
-    /// both; each is run by the concrete solver.
-    pub fn challenge(
-        &self,
-        claimed: Claimed,
-        points: usize,
-        seed: u64,
-        precision: Precision,
-        stop: &dyn Fn() -> bool,
-    ) -> Tried {
-        match (self, claimed) {
-            (Self::Classes(question), Claimed::Margin(margin)) => {
-                question.challenge(margin, points, seed, precision, stop)
-            }
-            (Self::Forecasts(question), Claimed::Error { limit, certified }) => {
-                question.challenge((limit, certified), points, seed, precision, stop)
-            }
-            // A claim about the other kind of network says nothing about this one.
-            _ => Tried::NOTHING,
-        }
-    }
-
-    /// Bounds by one method, once, and shows what came out.
-    pub fn bound<R>(
-        &self,
-        way: Way,
-        budget: Budget<'_>,
-        show: impl FnOnce(Bounded<'_>) -> R,
-    ) -> Result<R, Reason> {
-        match self {
-            Self::Classes(question) => question.bound(way, budget, show),
-            Self::Forecasts(question) => question.bound(way, budget, show),
-        }
-    }
-
-    /// The concrete run.
-    pub fn run(&self, precision: Precision) -> Result<Ran, String> {
-        match self {
-            Self::Classes(question) => question.run(precision),
-            Self::Forecasts(question) => question.run(precision),
-        }
-    }
+/// Certified intervals of all features of a forecast, and what was found out besides.
+pub struct Forecasted {
+    /// The verdict and its figures.
+    pub answer: Answer,
+    /// On the scale of the network; why there are none.
+    pub band: Result<gains_core::BoxVec, Reason>,
+    /// Predictions for the worst series found, and their error.
+    pub attacked: Option<(Vec<f64>, f64)>,
 }
 
 /// What the concrete solver did.

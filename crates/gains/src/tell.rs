@@ -1,24 +1,18 @@
-//! Printing that cannot panic: standard output may be closed or full, standard error may be gone.
+//! What commands say besides their results, through [`crate::output`].
 
-use std::io::Write;
-
-use crate::failure::{Failure, Outcome};
-
-/// Prints results.
-pub fn print(text: &str) -> Outcome {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| Failure::printing(&e))
-}
+use crate::failure::Outcome;
+pub use crate::output::print;
+use crate::output::remark;
 
 /// Prints a line of chatter; where nobody listens, nothing is lost.
 pub fn note(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
+    remark(&format!("{line}\n"));
 }
 
 /// Prints a summary: to standard output, unless that holds the results themselves.
 pub fn summary(text: &str, results_on_stdout: bool) -> Outcome {
     if results_on_stdout {
-        let _ = std::io::stderr().lock().write_all(text.as_bytes());
+        remark(text);
         Ok(())
     } else {
         print(text)

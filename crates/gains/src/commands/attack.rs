@@ -5,13 +5,13 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::campaign::{check_radii, items, report_panic};
+use crate::campaign::{check_radii, items, report_panic, unlimited};
 use crate::cli::{AttackArgs, Global};
 use crate::failure::Outcome;
 use crate::question::{Model, Reason, Struck, Task, micro};
 use crate::subject::Source;
 use crate::table::{layout, median, percent};
-use crate::{files, interrupt, panics, progress, runner, tell};
+use crate::{files, panics, progress, runner, tell};
 
 /// One attacked sample; nothing is known of one whose attack panicked.
 struct Attacked {
@@ -35,8 +35,7 @@ pub fn run(args: &AttackArgs, global: &Global) -> Outcome {
         panics::provoke(index);
         let started = Instant::now();
         let attack = attack.on(index as u64);
-        let struck =
-            subject.question(index, eps).attack(&attack, args.precision.into(), &interrupt::requested);
+        let struck = subject.question(index, eps).attack(&attack, args.precision.into(), unlimited());
         (struck, micro(started.elapsed()))
     };
     let setting = subject.setting();

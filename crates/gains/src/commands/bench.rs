@@ -9,7 +9,7 @@ use gains_core::Arithmetic;
 use crate::campaign::{check_radii, items};
 use crate::cli::{BenchArgs, BenchStudy, Global, RegionArgs};
 use crate::failure::Outcome;
-use crate::question::{Budget, Model, Way, Word};
+use crate::question::{Budget, Method, Model, Task, Way};
 use crate::subject::{Source, Subject};
 use crate::table::{layout, median};
 use crate::{files, interrupt, panics, progress, runner, tell};
@@ -19,7 +19,7 @@ const CLASSES: [(&str, usize); 5] =
     [("4 or fewer", 4), ("5 to 20", 20), ("21 to 60", 60), ("61 to 250", 250), ("over 250", usize::MAX)];
 
 struct Measured {
-    word: Word,
+    method: Method,
     vertices: usize,
     edges: usize,
     seconds: f64,
@@ -38,23 +38,23 @@ pub fn run(args: &BenchArgs, global: &Global) -> Outcome {
     let measured = measured_samples(&*subject);
     let mut tasks = items(&*subject, &args.eps);
     tasks.retain(|(index, _)| measured.contains(index));
-    let bound = |&(index, eps): &(usize, f64), word: Word| {
-        let way = Way { word, step_form: args.step_form.into(), arithmetic: Arithmetic::Real };
+    let bound = |&(index, eps): &(usize, f64), method: Method| {
+        let way = Way { method, step_form: args.step_form.into(), arithmetic: Arithmetic::Real };
         let started = Instant::now();
         let outcome = panics::contain(|| {
             let question = subject.question(index, eps);
             question.bound(way, Budget::default(), |bounded| bounded.size)
         });
         let size = outcome.ok().and_then(Result::ok).unwrap_or((0, 0));
-        Measured { word, vertices: size.0, edges: size.1, seconds: started.elapsed().as_secs_f64() }
+        Measured { method, vertices: size.0, edges: size.1, seconds: started.elapsed().as_secs_f64() }
     };
-    let (rounds, words) = (args.rounds as usize, Word::measured(model.task()));
+    let (rounds, words) = (args.rounds as usize, measured_methods(model.task()));
     let bar = progress::bar((tasks.len() * words.len() * rounds) as u64, global.quiet, progress::ITEMS);
     bar.set_prefix("bench");
     let mut all = Vec::new();
     for task in tasks.iter().take_while(|_| !interrupt::requested()) {
-        for &word in words {
-            let mut measured: Vec<Measured> = (0..rounds).map(|_| bound(task, word)).collect();
+        for &method in words {
+            let mut measured: Vec<Measured> = (0..rounds).map(|_| bound(task, method)).collect();
             measured.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
             all.push(measured.swap_remove(rounds / 2));
             bar.inc(rounds as u64);
@@ -82,6 +82,14 @@ pub fn run(args: &BenchArgs, global: &Global) -> Outcome {
     Ok(())
 }
 
+/// The methods that are measured.
+fn measured_methods(task: Task) -> &'static [Method] {
+    match task {
+        Task::Classes => &[Method::Box, Method::Linear, Method::Gains, Method::Tight],
+        Task::Forecasts => &[Method::Box, Method::Gains, Method::Tight],
+    }
+}
+
 /// The chosen samples that are worth measuring.
 fn measured_samples(subject: &dyn Subject) -> Vec<usize> {
     subject.indices().iter().copied().filter(|&index| subject.is_measured(index)).collect()
@@ -90,13 +98,15 @@ fn measured_samples(subject: &dyn Subject) -> Vec<usize> {
 const HEADER: [&str; 7] =
     ["method", "graph vertices", "samples", "median V/E", "ms median", "ms 90 %", "ms max"];
 
-fn rows(words: &[Word], all: &[Measured]) -> Vec<Vec<String>> {
+fn rows(words: &[Method], all: &[Measured]) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
-    for &word in words {
+    for &method in words {
         let mut least = 0;
         for (name, most) in CLASSES {
-            let mine: Vec<&Measured> =
-                all.iter().filter(|m| m.word == word && m.vertices > least && m.vertices <= most).collect();
+            let mine: Vec<&Measured> = all
+                .iter()
+                .filter(|m| m.method == method && m.vertices > least && m.vertices <= most)
+                .collect();
             least = most;
             let mut ms: Vec<f64> = mine.iter().map(|m| 1e3 * m.seconds).collect();
             ms.sort_by(f64::total_cmp);
@@ -105,7 +115,7 @@ fn rows(words: &[Word], all: &[Measured]) -> Vec<Vec<String>> {
                 median(mine.iter().map(|m| get(m) as f64).collect()).unwrap_or_default()
             };
             rows.push(vec![
-                word.name().into(),
+                method.to_string(),
                 name.into(),
                 mine.len().to_string(),
                 format!("{}/{}", middle(|m| m.vertices), middle(|m| m.edges)),

@@ -2,14 +2,14 @@
 
 use gains_data::series::Horizon;
 
-use crate::campaign::report_panic;
+use crate::campaign::{report_panic, unlimited};
 use crate::cli::{ChallengeArgs, DataArgs, Global, GridArg, PartArg, RegionArgs, SeriesArgs};
 use crate::failure::{Failure, Outcome};
-use crate::question::{Model, Task, Tried, precision_of};
+use crate::question::{Model, Task, Tried};
 use crate::results::{Claim, ForecastSetting, read_claims};
 use crate::subject::{Selection, Source};
 use crate::table::layout;
-use crate::{files, interrupt, panics, progress, runner, tell};
+use crate::{files, panics, progress, runner, tell};
 
 /// Runs the command.
 pub fn run(args: &ChallengeArgs, global: &Global) -> Outcome {
@@ -35,8 +35,7 @@ pub fn run(args: &ChallengeArgs, global: &Global) -> Outcome {
         panics::provoke(claim.index);
         let (points, seed) = (args.points as usize, claim.index as u64 ^ claim.eps.to_bits());
         let question = subject.question(claim.index, claim.eps);
-        let precision = precision_of(claim.arithmetic);
-        question.challenge(claim.claimed(), points, seed, precision, &interrupt::requested)
+        question.challenge(claim.claimed(), points, seed, claim.arithmetic, unlimited())
     };
     let mut all: Vec<(&Claim, Tried)> = Vec::new();
     let mut panicked = 0;

@@ -2,13 +2,14 @@
 
 mod picture;
 
+use gains_core::BoxVec;
 use serde_json::{Value, json};
 
-use crate::campaign::budget;
+use crate::campaign::{budget, watch};
 use crate::cli::{BoundArgs, ForecastArgs, Global};
 use crate::failure::{Failure, Outcome};
 use crate::question::{
-    Answer, AttackPlan, Band, Findings, Model, Plan, Purpose, Question, Reason, Task, Verdict, precision_of,
+    AttackPlan, Findings, Forecasted, Model, Plan, Purpose, Reason, Sample, Task, Verdict, precision_of,
 };
 use crate::subject::{Item, SeriesSource, SeriesSubject};
 use crate::table::layout;
@@ -28,7 +29,7 @@ pub fn run(args: &ForecastArgs, global: &Global) -> Outcome {
     let source = SeriesSource::open(&args.series, args.data_dir.as_deref())?;
     let subject = SeriesSubject::new(&source, &model, None, &args.series, &args.region)?;
     let plotted = subject.set().names.features_of(&args.plot)?;
-    let forecast = panics::contain(|| Forecast::make(args, &plan, &attack, &subject, &model));
+    let forecast = panics::contain(|| Forecast::make(args, &plan, &subject, &model));
     let forecast = forecast.map_err(|caught| {
         Failure::new(format!("record {}: gains panicked: {caught}", args.record))
             .hint("please report it with the model and the record")
@@ -62,64 +63,50 @@ struct Forecast {
     verdict: Verdict,
     /// Proved: the error stays at or below this.
     certified: Option<f64>,
-    band: Result<Band, Reason>,
+    /// On the scale of the network.
+    band: Result<BoxVec, Reason>,
+    /// What made it.
+    method: String,
     /// Predictions for the worst series found, and their error.
     attacked: Option<(Vec<f64>, f64)>,
 }
 
 impl Forecast {
-    /// The verdict is that of [`Question::decide`], as `gains certify` has it; the band is bounded besides, and held
-    /// against everything that was seen.
+    /// Everything from one look of the verifier: the band, the verdict, and the worst an attack finds.
     fn make(
         args: &ForecastArgs,
         plan: &Plan,
-        attack: &AttackPlan,
         subject: &SeriesSubject<'_>,
         model: &Model,
     ) -> Result<Self, Failure> {
         let (part, index) = subject.set().find(&args.record)?;
         panics::provoke(index);
         let (item, question) = subject.ask(part, index, args.eps);
-        let precision = precision_of(args.arithmetic.into());
-        let radii = question.perturbation.features.iter().map(|allowance| allowance.radius).collect();
-        let band = question.band(plan, budget(&args.work));
-        let attacked = question.worst_prediction(attack, precision, &interrupt::requested);
-        let question = Question::Forecasts(question);
-        let run = question.run(precision).map_err(|e| {
-            Failure::new(format!("record {}: {e}", args.record))
+        let radii = match &question.sample {
+            Sample::Series { perturbation, .. } => perturbation.features.iter().map(|a| a.radius).collect(),
+            Sample::Image { .. } => Vec::new(),
+        };
+        let fail = |what: String| {
+            Failure::new(format!("record {}: {what}", args.record))
                 .hint("`gains model show` tells how it is solved")
-        })?;
-        let Answer { verdict, findings, .. } = question.decide(plan, 0, 1, budget(&args.work));
-        let Findings::Forecasts { mae: Some(mae), limit: Some(limit), certified, .. } = findings else {
-            return Err(Failure::new(format!("record {}: the prediction is NaN or infinite", args.record))
-                .hint("`gains model show` tells how it is solved"));
         };
-        let seen =
-            attacked.iter().map(|(output, error)| (&output[..], *error)).chain([(&run.output[..], mae)]);
-        let excluded = band
-            .as_ref()
-            .is_ok_and(|band| seen.into_iter().any(|(output, error)| band.excludes(output, error)));
-        let (band, verdict, certified) = if excluded {
-            (Err(Reason::Contradicted), Verdict::Unknown(Reason::Contradicted), None)
-        } else {
-            (band, verdict, certified)
+        let precision = precision_of(args.arithmetic.into());
+        let run = question.run(precision, &watch()).map_err(fail)?;
+        let Forecasted { answer, band, attacked } =
+            question.forecast(plan, budget(&args.work)).map_err(|reason| fail(reason.to_string()))?;
+        let Findings::Forecasts { mae: Some(mae), limit: Some(limit), certified, .. } = answer.findings
+        else {
+            return Err(fail("the prediction is NaN or infinite".into()));
         };
-        let proved = band.as_ref().ok().map(|band| band.certified);
-        let certified = certified.into_iter().chain(proved).reduce(f64::min).filter(|c| c.is_finite());
+        let certified = certified.filter(|_| band.is_ok());
         let name = &model.network().description.name;
         let title = format!("{name}, record {} ({part}), eps {}", args.record, args.eps);
-        Ok(Self {
-            item,
-            title,
-            radii,
-            prediction: run.output,
-            mae,
-            limit,
-            verdict,
-            certified,
-            band,
-            attacked,
-        })
+        // The method that made the band: the last that bounded.
+        let bounds = answer.stages.iter().rev().find(|stage| stage.name != "attack");
+        let method = bounds.map_or_else(String::new, |stage| stage.name.clone());
+        let prediction = run.output;
+        let verdict = answer.verdict;
+        Ok(Self { item, title, radii, prediction, mae, limit, verdict, certified, band, method, attacked })
     }
 }
 
@@ -150,10 +137,7 @@ impl View<'_> {
         for (i, name) in self.subject.set().names.features.iter().enumerate() {
             let raw = |value: f64| self.subject.set().raw(i, value);
             let (low, high) = match &self.forecast.band {
-                Ok(b) => (
-                    shown(raw(b.intervals.lower[i]), f64::floor),
-                    shown(raw(b.intervals.upper[i]), f64::ceil),
-                ),
+                Ok(b) => (shown(raw(b.lower[i]), f64::floor), shown(raw(b.upper[i]), f64::ceil)),
                 Err(_) => ("–".into(), "–".into()),
             };
             let attacked =
@@ -180,8 +164,8 @@ impl View<'_> {
             "mean absolute error {:.4}, limit {:.4}",
             self.forecast.mae, self.forecast.limit
         ));
-        if let (Some(certified), Ok(band)) = (self.forecast.certified, &self.forecast.band) {
-            text.push_str(&format!(", certified {certified:.4} ({})", band.method));
+        if let (Some(certified), Ok(_)) = (self.forecast.certified, &self.forecast.band) {
+            text.push_str(&format!(", certified {certified:.4} ({})", self.forecast.method));
         }
         if let Some((_, error)) = &self.forecast.attacked {
             text.push_str(&format!(", attacked {error:.4}"));
@@ -194,7 +178,7 @@ impl View<'_> {
         let series = &self.forecast.item.series;
         let feature = |(i, name): (usize, &String)| {
             let raw = |value: f64| self.subject.set().raw(i, value);
-            let band = self.forecast.band.as_ref().ok().map(|b| (b.intervals.lower[i], b.intervals.upper[i]));
+            let band = self.forecast.band.as_ref().ok().map(|b| (b.lower[i], b.upper[i]));
             let attacked = self.forecast.attacked.as_ref().map(|(output, _)| output[i]);
             json!({
                 "name": name, "observed": self.observed(i), "eps": self.forecast.radii[i],
@@ -213,7 +197,7 @@ impl View<'_> {
             "model": model, "record": series.id, "eps": eps, "question": self.subject.words(),
             "time": self.subject.set().raw_time(series.target_time), "verdict": self.verdict(),
             "mae": self.forecast.mae, "limit": self.forecast.limit, "certified_mae": self.forecast.certified,
-            "method": band.map(|b| b.method.name()),
+            "method": band.map(|_| &self.forecast.method),
             "attacked_mae": self.forecast.attacked.as_ref().map(|a| a.1), "features": features,
         })
     }

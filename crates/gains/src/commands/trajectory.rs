@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{Global, TrajectoryArgs};
 use crate::failure::{Failure, Outcome};
-use crate::question::{Budget, Model, Plan, Purpose, Question, Ran, TrajectoryGraph};
+use crate::question::{Budget, Model, Plan, Purpose, Question, Ran, Task, TrajectoryGraph};
 use crate::subject::{Selection, Source, Subject};
 use crate::table::layout;
 use crate::{files, interrupt, panics, tell};
@@ -35,7 +35,7 @@ fn show(args: &TrajectoryArgs, plan: &Plan, subject: &dyn Subject) -> Outcome {
     panics::provoke(args.sample);
     let name = subject.name(args.sample);
     let question = subject.question(args.sample, args.eps);
-    let concrete = question.run(Precision::Float64).map_err(|e| {
+    let concrete = question.run(Precision::Float64, &crate::campaign::watch()).map_err(|e| {
         Failure::new(format!("{name}: {e}")).hint("`gains model show` tells how the network is solved")
     })?;
     if concrete.trajectory.is_empty() {
@@ -73,12 +73,12 @@ fn show(args: &TrajectoryArgs, plan: &Plan, subject: &dyn Subject) -> Outcome {
 
 /// What is said about the sample besides its trajectories.
 fn words(question: &Question<'_>, (key, value): &(&str, Value), ran: &Ran, margin: f64) -> String {
-    match question {
-        Question::Forecasts(question) => {
+    match question.task() {
+        Task::Forecasts => {
             let mae = question.error(&ran.output);
             format!("mean absolute error {mae:.6}, certified to stay {margin:.6} below its limit\n")
         }
-        Question::Classes(_) => {
+        Task::Classes => {
             let prediction = ran.largest();
             format!("{key} {value}, prediction {prediction}, smallest certified margin {margin:.6}\n")
         }

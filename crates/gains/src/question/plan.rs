@@ -1,7 +1,7 @@
 //! What to try on a sample: the one place where `--method` becomes a list of steps, for every kind of network.
 
 use gains_core::Arithmetic;
-use gains_verify::{AttackLoss, StepForm};
+use gains_verify::{Attack, AttackLoss, Method, Problem, Settings, Stage, StepForm};
 use serde::{Deserialize, Serialize};
 
 use super::{Task, step_form_word};
@@ -44,71 +44,11 @@ pub enum Purpose {
     Evaluate,
 }
 
-/// A way to bound.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Word {
-    /// Intervals.
-    Box,
-    /// Linear bounds.
-    Linear,
-    /// The paper's.
-    Gains,
-    /// Beyond it.
-    Tight,
-    /// Affine forms.
-    Symbolic,
-    /// Every state of the encoder's walk tightened.
-    Stepwise,
-}
-
-impl Word {
-    /// As it is typed and written.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Box => "box",
-            Self::Linear => "linear",
-            Self::Gains => "gains",
-            Self::Tight => "tight",
-            Self::Symbolic => "symbolic",
-            Self::Stepwise => "stepwise",
-        }
-    }
-
-    /// What `gains bench` measures.
-    pub fn measured(task: Task) -> &'static [Self] {
-        match task {
-            Task::Classes => &[Self::Box, Self::Linear, Self::Gains, Self::Tight],
-            Task::Forecasts => &[Self::Box, Self::Linear, Self::Tight],
-        }
-    }
-}
-
-impl std::fmt::Display for Word {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// One thing to try.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Step {
-    /// Look for an input that breaks the property.
-    Attack(AttackPlan),
-    /// Look for the worst input, whatever the bounds say.
-    Worst(AttackPlan),
-    /// Bound by one method.
-    Bound(Word),
-    /// The same, only if no bound before came to an end.
-    Rescue(Word),
-    /// Slopes improved by gradient, then case distinctions.
-    Branch,
-}
-
 /// How to bound once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Way {
     /// The method.
-    pub word: Word,
+    pub method: Method,
     /// How solver steps are bounded, where the method leaves a choice.
     pub step_form: StepForm,
     /// Whose arithmetic is bounded.
@@ -129,12 +69,8 @@ pub struct Plan {
     pub attack: Option<AttackPlan>,
 }
 
-/// Steps of the attack with which `auto` looks for a witness before its expensive bounds.
-const SHORT_ON_IMAGES: usize = 20;
-const SHORT_ON_SERIES: usize = 15;
-
 impl Plan {
-    /// What a command was asked for; refuses methods that only the other kind of network has.
+    /// What a command was asked for; refuses a method that only the other kind of network has.
     pub fn new(
         task: Task,
         bounds: &BoundArgs,
@@ -156,13 +92,12 @@ impl Plan {
 
     /// The method as results name it: with its step form where that is a choice and not the usual one.
     pub fn name(&self) -> String {
-        let word = match self.word() {
-            Some(word) => word.name(),
-            None => "auto",
-        };
+        let word = self.chosen().map_or("auto".into(), |method| method.to_string());
         let chosen = match self.task {
             Task::Classes => matches!(self.method, MethodArg::Box | MethodArg::Linear | MethodArg::Gains),
-            Task::Forecasts => matches!(self.method, MethodArg::Auto | MethodArg::Box | MethodArg::Linear),
+            Task::Forecasts => {
+                matches!(self.method, MethodArg::Auto | MethodArg::Box | MethodArg::Linear | MethodArg::Gains)
+            }
         };
         let form = if chosen && self.step_form != default_form(self.task) {
             format!("-{}", step_form_word(self.step_form))
@@ -188,65 +123,60 @@ impl Plan {
 
     /// The method that makes the graphs; of the cascade, its last.
     pub fn way(&self) -> Way {
-        let word = self.word().unwrap_or(Word::Tight);
-        Way { word, step_form: self.step_form, arithmetic: self.arithmetic }
+        let method = self.chosen().unwrap_or(Method::Tight);
+        Way { method, step_form: self.step_form, arithmetic: self.arithmetic }
     }
 
-    fn word(&self) -> Option<Word> {
+    /// The method that was asked for; none for the cascade.
+    fn chosen(&self) -> Option<Method> {
         match self.method {
             MethodArg::Auto => None,
-            MethodArg::Box => Some(Word::Box),
-            MethodArg::Linear => Some(Word::Linear),
-            MethodArg::Gains => Some(Word::Gains),
-            MethodArg::Tight => Some(Word::Tight),
-            MethodArg::Symbolic => Some(Word::Symbolic),
-            MethodArg::Stepwise => Some(Word::Stepwise),
+            MethodArg::Box => Some(Method::Box),
+            MethodArg::Linear => Some(Method::Linear),
+            MethodArg::Gains => Some(Method::Gains),
+            MethodArg::Tight => Some(Method::Tight),
+            MethodArg::Symbolic => Some(Method::Symbolic),
+            MethodArg::Stepwise => Some(Method::Stepwise),
         }
     }
 
-    /// What to try on one sample, in order. `reach` is the largest radius of its region.
-    pub(super) fn steps(&self, reach: f64, sample: u64) -> Vec<Step> {
-        let attack = self.attack.map(|attack| attack.on(sample));
-        match (self.task, self.word(), self.purpose) {
-            (Task::Classes, None, _) => {
-                let seed = attack.map_or(0, |a| a.seed);
-                let (loss, step_size) = (AttackLoss::Margin, reach / 6.0);
-                let short = AttackPlan { steps: SHORT_ON_IMAGES, step_size, restarts: 1, loss, seed };
-                let mut steps = vec![Step::Attack(short), Step::Bound(Word::Box), Step::Bound(Word::Tight)];
-                steps.extend(attack.map(Step::Attack));
-                steps.extend([Step::Branch, Step::Rescue(Word::Symbolic)]);
-                steps
-            }
-            (Task::Classes, Some(word), Purpose::Evaluate) => {
-                let cheap = (word != Word::Box).then_some(Step::Bound(Word::Box));
-                cheap.into_iter().chain(attack.map(Step::Attack)).chain([Step::Bound(word)]).collect()
-            }
-            (Task::Classes, Some(word), Purpose::Certify) => {
-                [Step::Bound(word)].into_iter().chain(attack.map(Step::Attack)).collect()
-            }
-            (Task::Forecasts, word, purpose) => {
-                // Steps that the user did not choose cross the region, however few there are.
-                let crossing = |attack: AttackPlan| {
-                    let step_size = attack.step_size.max(4.0 * reach / attack.steps.max(1) as f64);
-                    Step::Attack(AttackPlan { step_size, ..attack })
-                };
-                let mut steps = Vec::new();
-                match word {
-                    Some(word) => steps.push(Step::Bound(word)),
-                    None => {
-                        steps.extend([Step::Bound(Word::Box), Step::Bound(Word::Linear)]);
-                        let short = AttackPlan { steps: SHORT_ON_SERIES, seed: sample, ..AttackPlan::PAPER };
-                        steps.extend((purpose == Purpose::Certify).then(|| crossing(short)));
-                        steps.extend([Step::Bound(Word::Tight), Step::Rescue(Word::Stepwise)]);
-                    }
+    /// What to try on one sample, in order.
+    pub(super) fn settings(&self, problem: &Problem<'_>, sample: u64) -> Settings {
+        let reach = problem.region.radius;
+        let attack = self.attack.map(|attack| Attack::from(attack.on(sample)));
+        let series = self.task == Task::Forecasts;
+        // Steps that the user did not choose cross the region, however few there are.
+        let crossing = attack.map(|attack| if series { attack.crossing(reach) } else { attack });
+        let evaluates = self.purpose == Purpose::Evaluate;
+        let finally =
+            attack.filter(|_| series && evaluates).map(|attack| Attack { exhaustive: true, ..attack });
+        let listed = crossing.filter(|_| finally.is_none()).map(Stage::Attack);
+        let stages = match self.chosen() {
+            None => {
+                let mut cascade = Settings::cascade(problem.program, reach, crossing).stages;
+                if finally.is_some() {
+                    // The attack comes last, and with more steps.
+                    cascade.retain(|stage| !matches!(stage, Stage::Attack(_)));
                 }
-                steps.extend(attack.map(|attack| match purpose {
-                    Purpose::Certify => crossing(attack),
-                    Purpose::Evaluate => Step::Worst(attack),
-                }));
-                steps
+                cascade
             }
+            Some(method) if evaluates && !series => {
+                let cheap = (method != Method::Box).then_some(Stage::Bound(Method::Box));
+                cheap.into_iter().chain(listed).chain([Stage::Bound(method)]).collect()
+            }
+            Some(method) => [Stage::Bound(method)].into_iter().chain(listed).collect(),
+        };
+        let (step_form, arithmetic) = (self.step_form, self.arithmetic);
+        Settings { stages, step_form, arithmetic, finally, ..Settings::default() }
+    }
+
+    /// What to try where bounds are wanted in any case: one method, one to the rescue, and the worst an attack finds.
+    pub(super) fn settings_of_one(&self, problem: &Problem<'_>) -> Settings {
+        let mut settings = self.settings(problem, 0);
+        if self.chosen().is_none() {
+            settings.stages = vec![Stage::Bound(Method::Tight), Stage::Rescue(Method::Stepwise)];
         }
+        settings
     }
 }
 
@@ -257,17 +187,35 @@ fn default_form(task: Task) -> StepForm {
     }
 }
 
-/// Refuses the methods that only the other kind of network has.
+/// Refuses the method that only recurrent networks have.
 fn check_method(task: Task, method: MethodArg) -> Result<(), Failure> {
-    let wrong = match (task, method) {
-        (Task::Classes, MethodArg::Stepwise) => ("stepwise", "forecasting models"),
-        (Task::Forecasts, MethodArg::Gains) => ("gains", "models that classify images"),
-        (Task::Forecasts, MethodArg::Symbolic) => ("symbolic", "models that classify images"),
-        _ => return Ok(()),
-    };
-    let hint = match task {
-        Task::Classes => "images have auto, box, linear, gains, tight and symbolic",
-        Task::Forecasts => "forecasting models have auto, box, linear, tight and stepwise",
-    };
-    Err(Failure::usage(format!("--method {} is for {}", wrong.0, wrong.1)).hint(hint))
+    match (task, method) {
+        (Task::Classes, MethodArg::Stepwise) => {
+            Err(Failure::usage("--method stepwise is for forecasting models, whose encoders are recurrent")
+                .hint("images have auto, box, linear, gains, tight and symbolic"))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gains_core::Interval;
+
+    use super::*;
+    use crate::cli::ArithmeticArg;
+
+    /// `auto` is the verifier's own cascade.
+    #[test]
+    fn auto_is_the_cascade() {
+        let network = crate::files::load_model(None).unwrap();
+        let problem = Problem::classification(&network, &[0.5; 784], 0, 0.1, Interval::new(0.0, 1.0));
+        let bounds = BoundArgs { method: MethodArg::Auto, step_form: None, arithmetic: ArithmeticArg::Real };
+        for attack in [None, Some(AttackPlan { steps: 40, ..AttackPlan::PAPER })] {
+            let plan = Plan::new(Task::Classes, &bounds, attack, Purpose::Certify).unwrap();
+            let ours = plan.settings(&problem, 5);
+            let theirs = Settings::cascade(&network.body, 0.1, attack.map(|a| a.on(5).into()));
+            assert_eq!((ours.stages, ours.step_form), (theirs.stages, theirs.step_form));
+        }
+    }
 }

@@ -7,7 +7,11 @@ use serde::Deserialize;
 
 use super::line::{ForecastSetting, VerdictWord};
 use crate::failure::Failure;
+use crate::files;
 use crate::question::Claimed;
+
+/// Larger result files are refused before they are read.
+const LARGEST: u64 = 4 << 30;
 
 /// A line of a result file, as far as it can be challenged.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -53,7 +57,7 @@ impl Claim {
 
 /// Reads what a file claims to be verified. Claims are challenged as they stand, so their `check` is not asked for.
 pub fn read_claims(path: &Path) -> Result<Vec<Claim>, Failure> {
-    let text = std::fs::read_to_string(path).map_err(|e| Failure::reading(path, &e))?;
+    let text = files::read_text(path, LARGEST, "a result file")?;
     let parse = |(number, line): (usize, &str)| {
         serde_json::from_str::<Claim>(line).map_err(|e| {
             Failure::new(format!("'{}' line {} is not a result: {e}", path.display(), number + 1))

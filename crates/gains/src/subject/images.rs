@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use super::{Selection, Shown, Subject};
 use crate::cli::DataArgs;
 use crate::failure::Failure;
-use crate::question::{Answer, ClassQuestion, Findings, Model, Question, Struck, Task, Witness};
+use crate::interrupt;
+use crate::question::{Answer, Findings, Model, Question, Sample, Struck, Task, Witness};
 use crate::results::{Claim, Line, SamplePart, SubjectSetting, VerdictWord};
 use crate::table::percent;
 
@@ -53,7 +54,7 @@ impl ImageSource {
             Images::bundled()
         } else {
             let dir = gains_data::locate(args.data_dir.as_deref(), |name| std::env::var_os(name))?;
-            Images::load(dataset, split, &dir)?
+            interrupt::at_once(|| Images::load(dataset, split, &dir))?
         };
         if selection.last() >= images.len() {
             return Err(Failure::usage(format!(
@@ -93,8 +94,9 @@ impl ImageSubject<'_> {
         &self.source.images
     }
 
-    fn ask(&self, index: usize, eps: f64) -> ClassQuestion<'_> {
-        ClassQuestion::new(self.model, self.images().image(index), self.images().label(index), eps)
+    fn ask(&self, index: usize, eps: f64) -> Question<'_> {
+        let (image, label) = (self.images().image(index), self.images().label(index));
+        Question { network: self.model.network(), sample: Sample::Image { image, label, eps } }
     }
 }
 
@@ -128,7 +130,7 @@ impl Subject for ImageSubject<'_> {
     }
 
     fn question(&self, index: usize, eps: f64) -> Question<'_> {
-        Question::Classes(self.ask(index, eps))
+        self.ask(index, eps)
     }
 
     fn setting(&self) -> SubjectSetting {
@@ -188,7 +190,7 @@ impl Subject for ImageSubject<'_> {
     }
 
     fn predict(&self, index: usize, precision: Precision) -> Result<Shown, String> {
-        let ran = self.question(index, 0.0).run(precision)?;
+        let ran = self.question(index, 0.0).run(precision, &crate::campaign::watch())?;
         let label = self.images().label(index);
         let prediction = ran.largest();
         let json = json!({
@@ -220,7 +222,7 @@ impl Subject for ImageSubject<'_> {
     }
 
     fn is_measured(&self, index: usize) -> bool {
-        self.ask(index, 0.0).is_correct()
+        self.ask(index, 0.0).is_answered()
     }
 
     fn answers(&self, claim: &Claim) -> Result<(), Failure> {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::{Selection, Shown, Subject};
 use crate::cli::{GridArg, RegionArgs, SeriesArgs};
 use crate::failure::Failure;
-use crate::question::{Answer, Findings, ForecastQuestion, Model, Question, Struck, Task, Witness};
+use crate::question::{Answer, Findings, Model, Question, Sample, Struck, Task, Witness};
 use crate::results::{Claim, ForecastSetting, Line, SamplePart, SubjectSetting, VerdictWord};
 
 use region::Region;
@@ -36,7 +36,7 @@ impl<'a> SeriesSubject<'a> {
     ) -> Result<Self, Failure> {
         let set = source.set(model.network(), series)?;
         let indices = set.indices(samples)?;
-        let region = Region::new(region, &set.names, set.kind())?;
+        let region = Region::new(region, &set.names)?;
         Ok(Self { model, set, region, indices })
     }
 
@@ -46,18 +46,17 @@ impl<'a> SeriesSubject<'a> {
     }
 
     /// The question about a record of any part.
-    pub fn ask(&self, part: Part, index: usize, eps: f64) -> (Item, ForecastQuestion<'_>) {
+    pub fn ask(&self, part: Part, index: usize, eps: f64) -> (Item, Question<'_>) {
         let network = self.model.network();
         let item = self.set.item(part, index);
-        let question = ForecastQuestion {
-            network,
+        let sample = Sample::Series {
             observations: item.observations.clone(),
             truth: item.series.target.clone(),
             truth_mask: item.series.target_mask.clone(),
             perturbation: self.region.at(network, eps),
             tolerance: self.region.tolerance,
         };
-        (item, question)
+        (item, Question { network, sample })
     }
 
     /// The question in words that differ whenever the answer might.
@@ -96,7 +95,7 @@ impl Subject for SeriesSubject<'_> {
     }
 
     fn question(&self, index: usize, eps: f64) -> Question<'_> {
-        Question::Forecasts(self.ask(self.set.part, index, eps).1)
+        self.ask(self.set.part, index, eps).1
     }
 
     fn setting(&self) -> SubjectSetting {
@@ -165,8 +164,7 @@ impl Subject for SeriesSubject<'_> {
     fn predict(&self, index: usize, precision: Precision) -> Result<Shown, String> {
         let (item, question) = self.ask(self.set.part, index, 0.0);
         let (truth, mask) = (&item.series.target, &item.series.target_mask);
-        let question = Question::Forecasts(question);
-        let ran = question.run(precision)?;
+        let ran = question.run(precision, &crate::campaign::watch())?;
         let mae = gains_ode::mean_absolute_error(&ran.output, truth, mask);
         let observed = item.series.mask.iter().filter(|seen| **seen).count();
         let time = self.set.raw_time(item.series.target_time);
@@ -214,7 +212,7 @@ impl Subject for SeriesSubject<'_> {
     }
 
     fn is_measured(&self, index: usize) -> bool {
-        self.question(index, 0.0).run(Precision::Float64).is_ok()
+        self.question(index, 0.0).is_answered()
     }
 
     fn answers(&self, claim: &Claim) -> Result<(), Failure> {

@@ -7,23 +7,23 @@ mod summary;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use gains_core::{Arithmetic, Precision};
+use gains_core::Arithmetic;
 
 use super::measured_samples;
 use crate::cli::{Global, GrowthArgs, RegionArgs, SeriesArgs};
 use crate::failure::{Failure, Outcome};
-use crate::question::{Budget, ClassQuestion, Question, Reason, StepForm, Task, Way, Word};
+use crate::question::{Budget, Method, Question, Reason, StepForm, Task, Way};
 use crate::subject::{Selection, Source, Subject};
 use crate::table::{layout, median};
 use crate::{files, interrupt, panics, progress, tell};
 use plan::{Plan, Point};
 
 /// The methods compared.
-const METHODS: [Word; 2] = [Word::Gains, Word::Tight];
+const METHODS: [Method; 2] = [Method::Gains, Method::Tight];
 
 /// One sample at one point of the study.
 struct Measured {
-    method: Word,
+    method: Method,
     /// Index into [`Plan::points`].
     point: usize,
     sample: usize,
@@ -116,7 +116,7 @@ fn measure(
     'samples: for &sample in samples {
         for (index, point) in plan.points.iter().enumerate() {
             for method in METHODS {
-                bar.set_message(format!("{}, {}", method.name(), plan.describe(point)));
+                bar.set_message(format!("{}, {}", method.to_string(), plan.describe(point)));
                 let result = cost(args, &ask(subject, plan, point, sample), method);
                 if result == Cost::Unfinished(Reason::Interrupted) {
                     break 'samples;
@@ -137,15 +137,13 @@ fn ask<'a>(
     plan: &'a Plan,
     point: &Point,
     sample: usize,
-) -> Result<ClassQuestion<'a>, Reason> {
-    let Question::Classes(question) = subject.question(sample, point.eps) else {
-        return Err(Reason::Concrete("only classifiers are measured".into()));
-    };
-    question.about_own_answer(plan.model(point), Precision::Float64).map_err(Reason::Concrete)
+) -> Result<Question<'a>, Reason> {
+    let network = plan.model(point).network();
+    subject.question(sample, point.eps).about_own_answer(network).map_err(Reason::Concrete)
 }
 
 /// The median over the rounds; one round without an end makes the sample unfinished.
-fn cost(args: &GrowthArgs, question: &Result<ClassQuestion<'_>, Reason>, method: Word) -> Cost {
+fn cost(args: &GrowthArgs, question: &Result<Question<'_>, Reason>, method: Method) -> Cost {
     let question = match question {
         Ok(question) => question,
         Err(reason) => return Cost::Unfinished(reason.clone()),
@@ -167,13 +165,13 @@ fn cost(args: &GrowthArgs, question: &Result<ClassQuestion<'_>, Reason>, method:
 }
 
 /// Bounds once.
-fn once(args: &GrowthArgs, question: &ClassQuestion<'_>, word: Word) -> Cost {
+fn once(args: &GrowthArgs, question: &Question<'_>, method: Method) -> Cost {
     let budget = Budget {
         timeout: Some(Duration::from_secs_f64(args.timeout)),
         interrupted: &interrupt::requested,
         ..Budget::default()
     };
-    let way = Way { word, step_form: StepForm::Independent, arithmetic: Arithmetic::Real };
+    let way = Way { method, step_form: StepForm::Independent, arithmetic: Arithmetic::Real };
     let started = Instant::now();
     match question.bound(way, budget, |bounded| (bounded.size, bounded.margin > 0.0)) {
         Ok(((vertices, edges), verified)) => {

@@ -97,7 +97,7 @@ impl Values {
             let value = series.values[point * width + feature];
             (set.raw_time(*time), [raw(value - radius), raw(value), raw(value + radius)])
         });
-        let band = view.forecast.band.as_ref().ok().map(|b| &b.intervals);
+        let band = view.forecast.band.as_ref().ok();
         Self {
             points: points.collect(),
             target: set.raw_time(series.target_time),

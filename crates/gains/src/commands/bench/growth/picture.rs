@@ -11,14 +11,14 @@ use super::plan::Axis;
 use super::summary::{Cell, Panel};
 use crate::failure::Failure;
 use crate::picture::{Area, BAND, Mark, label, legend, svg};
-use crate::question::Word;
+use crate::question::Method;
 
 const WIDTH: u32 = 960;
 const HEIGHT: u32 = 420;
 
-fn colour(method: Word) -> RGBColor {
+fn colour(method: Method) -> RGBColor {
     match method {
-        Word::Gains => RGBColor(200, 95, 30),
+        Method::Gains => RGBColor(200, 95, 30),
         _ => RGBColor(30, 95, 175),
     }
 }

@@ -2,7 +2,7 @@
 
 use gains_core::description::LayerSpec;
 use gains_core::model_file::{Tensors, build};
-use gains_core::{Block, Description, Network, WidenError, widen};
+use gains_core::{Description, Network, WidenError, widen};
 
 use crate::cli::GrowthArgs;
 use crate::failure::Failure;
@@ -158,11 +158,8 @@ fn ode(network: &Network) -> Option<(f64, usize)> {
         LayerSpec::Ode { solver, .. } => Some(solver.end_time),
         _ => None,
     })?;
-    let largest = network.blocks.iter().filter_map(|block| match block {
-        Block::Ode(ode) => Some(ode.dynamics.input.len()),
-        Block::Stack(_) => None,
-    });
-    Some((first, largest.max()?))
+    let largest = network.body.odes().map(|(_, ode)| ode.block.state().len()).max()?;
+    Some((first, largest))
 }
 
 fn narrow(error: &WidenError) -> Failure {

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use super::plan::{Axis, Plan};
 use super::{Cost, METHODS, Measured};
 use crate::failure::Failure;
-use crate::question::Word;
+use crate::question::Method;
 use crate::table::{median, percent};
 
 /// One axis: what was held, and a line of cells per method.
 pub struct Panel {
     pub axis: Axis,
     pub held: String,
-    pub lines: Vec<(Word, Vec<Cell>)>,
+    pub lines: Vec<(Method, Vec<Cell>)>,
 }
 
 /// One method at one value of one axis.
@@ -62,7 +62,7 @@ impl Cell {
 
 /// Sorts the measurements into panels; what has not been measured is left out.
 pub fn panels(plan: &Plan, all: &[Measured]) -> Vec<Panel> {
-    let costs = |method: Word, point: usize| -> Vec<&Cost> {
+    let costs = |method: Method, point: usize| -> Vec<&Cost> {
         all.iter().filter(|m| m.method == method && m.point == point).map(|m| &m.result).collect()
     };
     plan.axes
