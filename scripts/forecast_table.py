@@ -54,7 +54,7 @@ def main():
         mae, *paper = PAPER[horizon, training]
         out = args.out_dir / f"{name}.jsonl"
         command = [args.gains.resolve(), "--quiet", "certify", "--model", model, "--series", args.series, "--records", args.records,
-                   "--horizon", horizon, "--eps", ",".join(EPS), "--attack-steps", "200", "--threads", args.threads, "--out", out, "--resume"]
+                   "--horizon", horizon, "--eps", ",".join(EPS), "--attack-steps", "200", "--timeout", "60", "--threads", args.threads, "--out", out, "--resume"]
         if training == "standard":
             command += ["--method", "box"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

@@ -60,7 +60,7 @@ def main():
             best = percent(counts["verified"])
             share = lambda top: f"{100 * (best - certified) / (top - certified):.0f} %" if top > certified else "–"
             times = [r["seconds"] for r in auto if r["verdict"] != "misclassified"]
-            decided = collections.Counter(r["stages"].split(", ")[-1].split()[0] for r in auto if r["verdict"] in ("verified", "falsified"))
+            decided = collections.Counter(r["stages"][-1]["name"] for r in auto if r["verdict"] in ("verified", "falsified"))
             by = ", ".join(f"{name} {count}" for name, count in decided.most_common())
             print(f"| {data} ε_t {target} | {eps} | {certified:.1f} | {attacked:.1f} | {attacked - certified:.1f} | **{best:.1f}** | {counts['falsified']} | {counts['unknown']} "
                   f"| {share(attacked)} | {most:.1f} | {share(most)} | {statistics.mean(times):.2f} | {by} |", flush=True)

@@ -127,6 +127,8 @@ SABOTAGES = [
      "want.iter().enumerate().map(|(i, _)| (i < have.len()).then_some(i))"),
     ("far-edge", "a pulled window is taken for the whole image", VERIFY + "backward.rs",
      "full[run].copy_from_slice(head);", "let start = run.start - run.start;\n            full[start..start + run.len()].copy_from_slice(head);"),
+    ("window-rows", "rows on a window enter a graph as rows on its whole state", VERIFY + "backward.rs",
+     "let rows = rows.clone().widened();", "let rows = rows.clone();"),
     ("window-padding", "padding shifts the receptive field", CORE + "affine/conv.rs",
      "let first = first.saturating_sub(padding).min(size.saturating_sub(1));",
      "let first = first.saturating_sub(padding.saturating_sub(1)).min(size.saturating_sub(1));"),
@@ -279,6 +281,7 @@ TESTS = [
     ("gains-core", ["--lib"]),
     ("gains-ode", ["--lib"]),
     ("gains-verify", ["--lib"]),
+    ("gains-verify", ["--test", "grammar"]),
     ("gains-verify", ["--test", "series"]),
     ("gains-verify", ["--test", "soundness"]),
 ]

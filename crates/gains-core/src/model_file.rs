@@ -20,6 +20,7 @@ use crate::program::{Circuit, Ode, OdeBlock, Program, Step};
 use crate::shape::Shape;
 
 mod encoder;
+pub(crate) mod facts;
 mod header;
 mod names;
 
@@ -183,6 +184,7 @@ fn parse(bytes: &[u8]) -> Result<(Description, Tensors), ModelError> {
     }
     let description: Description =
         serde_json::from_str(text).map_err(|e| ModelError::Description(e.to_string()))?;
+    let description = facts::of_the_first_version(description);
     names::distinct(&description)?;
     Ok((description, read_tensors(bytes)?))
 }
@@ -399,7 +401,10 @@ impl<'a> Builder<'a> {
             }
             LayerSpec::Parallel { branches, join } => {
                 if branches.is_empty() || branches.len() > MOST_BRANCHES {
-                    return Err(fail(format!("has {} branches, must have 1 to {MOST_BRANCHES}", branches.len())));
+                    return Err(fail(format!(
+                        "has {} branches, must have 1 to {MOST_BRANCHES}",
+                        branches.len()
+                    )));
                 }
                 let mut ends = Vec::new();
                 for (index, branch) in branches.iter().enumerate() {
@@ -530,7 +535,8 @@ fn joined<O: From<Operator>>(graph: &mut Dag<O>, join: Join, ends: &[Value]) -> 
         Join::Product => {
             let mut product = ends[0];
             for &end in &ends[1..] {
-                let shape = Operator::Product.shape(&[graph.shape(product), graph.shape(end)]).ok_or_else(misfit)?;
+                let shape =
+                    Operator::Product.shape(&[graph.shape(product), graph.shape(end)]).ok_or_else(misfit)?;
                 product = graph.push(Operator::Product.into(), vec![product, end], shape);
             }
             graph.set_output(product);

@@ -6,9 +6,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::operator::activation::Activation;
 use crate::arithmetic::{Arithmetic, TINY, down, down_product, up, up_product};
 use crate::interval::{BoxVec, Interval};
+use crate::operator::activation::Activation;
 use crate::support::Support;
 
 mod tangent;
@@ -228,7 +228,9 @@ impl Lines {
             |slope: f64, intercept: f64, x: f64| (slope * x + intercept, (slope * x).abs() + intercept.abs());
         let mut image = x.clone();
         for i in 0..x.len() {
-            let turned = |slope: f64, by_rising: f64, by_falling: f64| if slope < 0.0 { by_falling } else { by_rising };
+            let turned = |slope: f64, by_rising: f64, by_falling: f64| {
+                if slope < 0.0 { by_falling } else { by_rising }
+            };
             let lowest = turned(self.lower_slope[i], x.lower[i], x.upper[i]);
             let (low, size) = end(self.lower_slope[i], self.lower_intercept[i], lowest);
             image.lower[i] = low - 4.0 * f64::EPSILON * size;

@@ -91,7 +91,8 @@ impl SeriesEncoder {
     pub fn unroll(&self, walk: &[Stop], body: &Program, blend: Blend) -> Unrolled {
         let points: Vec<usize> = walk.iter().filter(|stop| stop.observed).map(|stop| stop.point).collect();
         let statics = Input { name: "statics".into(), shape: Shape::flat(self.statics()) };
-        let seen = |point: &usize| Input { name: format!("point {point}"), shape: Shape::flat(self.features()) };
+        let seen =
+            |point: &usize| Input { name: format!("point {point}"), shape: Shape::flat(self.features()) };
         let program = Program::new(std::iter::once(statics).chain(points.iter().map(seen)).collect());
         let mut unrolling = Unrolling { encoder: self, program, blend };
         let mut state = unrolling.initial();

@@ -1117,6 +1117,11 @@ mod forecasting {
             "needs 6",
         );
         assert_layer(&refused(|v| v["task"]["statics"] = json!(names(3))), "encoder initial 0", "expects 2");
+        let image = |v: &mut Value| {
+            let pool = json!({"type": "avg_pool2d", "kernel": [1, 1], "stride": [1, 1], "padding": [1, 0]});
+            v["encoder"]["initial"].as_array_mut().expect("layers").push(pool);
+        };
+        assert_layer(&refused(image), "encoder initial", "needs a vector");
         assert_layer(&refused(|v| v["task"]["statics"] = json!([])), "encoder statics", "size");
         assert_layer(&refused(|v| v["input"]["channels"] = json!(3)), "encoder latent", "needs 6");
         let (description, mut tensors) = latent_ode();

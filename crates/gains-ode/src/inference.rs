@@ -61,7 +61,8 @@ impl<'a> Inference<'a> {
                 }
                 Step::Ode(ode) => {
                     let system = NeuralDynamics { circuit: &ode.block.dynamics, precision };
-                    let solution = solve_within(&system, &ode.solver(), &values[node.from[0]], &watch.beside(held))?;
+                    let solution =
+                        solve_within(&system, &ode.solver(), &values[node.from[0]], &watch.beside(held))?;
                     held += solution.bytes();
                     (solution.state.clone(), Some(Box::new(solution)))
                 }
@@ -109,7 +110,11 @@ impl<'a> Inference<'a> {
     }
 
     /// The same within limits: steps that were not kept are taken once more, which may last as long as the run.
-    pub fn gradients_within(&self, cotangent: &[f64], watch: &Watch<'_>) -> Result<Vec<Vec<f64>>, SolveError> {
+    pub fn gradients_within(
+        &self,
+        cotangent: &[f64],
+        watch: &Watch<'_>,
+    ) -> Result<Vec<Vec<f64>>, SolveError> {
         self.pull(cotangent, |ode, solution, gradient| {
             let tableau = Tableau::of(ode.block.solver.method);
             solution.pull_back_within(&self.system(ode), tableau, gradient, watch)

@@ -3,13 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 use gains_core::description::{ControlledSpec, ControllerSpec, Method, Points, SolverSpec};
-use gains_core::latent_ode::tensor_shapes;
-use gains_core::model_file::{Tensors, build, read_model, write_model};
+use gains_core::model_file::{build, read_model, write_model};
 use gains_core::{LatentOde, Network, Precision};
 use gains_ode::{ForecastError, Forecaster, Observations};
-
-const FEATURES: usize = 4;
-const STATICS: usize = 3;
+use gains_testkit::latent::{self, FEATURES, STATICS};
+use gains_testkit::names;
 
 fn network(seed: u64, points: Points) -> Network {
     let mut random = fastrand::Rng::with_seed(seed);
@@ -25,15 +23,8 @@ fn network(seed: u64, points: Points) -> Network {
         }),
         end_time: 1.0,
     };
-    let names = |count: usize| (0..count).map(|i| i.to_string()).collect();
     let description = sizes.description(names(FEATURES), names(STATICS), points, solver);
-    let mut tensors = Tensors::new();
-    for (name, shape) in tensor_shapes(&description) {
-        let count: usize = shape.iter().product();
-        let scale = 1.2 / (*shape.last().unwrap() as f64).sqrt();
-        let values = (0..count).map(|_| f64::from(((random.f64() * 2.0 - 1.0) * scale) as f32)).collect();
-        tensors.insert(name, (shape, values));
-    }
+    let tensors = latent::tensors(&description, &mut random, 1.2);
     let file = write_model(&description, &tensors).unwrap();
     assert_eq!(read_model(&file).unwrap().description, description, "what is written can be read");
     build(description, &tensors, String::new()).unwrap()

@@ -1,43 +1,15 @@
 //! Inference in both precisions, and gradients against central differences of the solver itself.
 
+use gains_core::description::LayerSpec;
 use gains_core::model_file::{Tensors, build};
 use gains_core::{Network, Precision, widen};
 use gains_ode::{Action, Inference};
+use gains_testkit::random_tensors;
 use serde_json::{Value, json};
 
-/// Random weights for every tensor a list of layers names, about as large as at the start of training.
-fn add_tensors(layers: &[Value], random: &mut fastrand::Rng, tensors: &mut Tensors) {
-    for layer in layers {
-        let number = |key: &str| layer[key].as_u64().unwrap_or_default() as usize;
-        let time = usize::from(layer["time"] == true);
-        let shape = match layer["type"].as_str().unwrap_or_default() {
-            "conv2d" => {
-                let side = |i: usize| layer["kernel"][i].as_u64().unwrap_or_default() as usize;
-                vec![number("out_channels"), number("in_channels") + time, side(0), side(1)]
-            }
-            "linear" => vec![number("out_features"), number("in_features") + time],
-            "ode" => {
-                add_tensors(layer["dynamics"].as_array().map_or(&[], Vec::as_slice), random, tensors);
-                continue;
-            }
-            _ => continue,
-        };
-        let name = layer["name"].as_str().unwrap_or_default();
-        let scale = 1.5 / (shape[1..].iter().product::<usize>() as f64).sqrt();
-        let mut draw = |count: usize| -> Vec<f64> {
-            (0..count).map(|_| f64::from((scale * (2.0 * random.f64() - 1.0)) as f32)).collect()
-        };
-        let (weights, bias) = (draw(shape.iter().product()), draw(shape[0]));
-        tensors.insert(format!("{name}.bias"), (vec![shape[0]], bias));
-        tensors.insert(format!("{name}.weight"), (shape, weights));
-    }
-}
-
 fn tensors(layers: &Value, seed: u64) -> Tensors {
-    let mut tensors = Tensors::new();
-    let list = layers.as_array().expect("a list of layers");
-    add_tensors(list, &mut fastrand::Rng::with_seed(seed), &mut tensors);
-    tensors
+    let layers: Vec<LayerSpec> = serde_json::from_value(layers.clone()).expect("a list of layers");
+    random_tensors(&layers, &mut fastrand::Rng::with_seed(seed))
 }
 
 fn network(input: [usize; 3], classes: usize, layers: Value, seed: u64) -> Network {

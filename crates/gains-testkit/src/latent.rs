@@ -1,7 +1,9 @@
 //! Random small latent ODEs of the usual form, and random series for them.
 
 use gains_core::LatentOde;
-use gains_core::description::{ControlledSpec, ControllerSpec, LayerSpec, Method, Points, SolverSpec};
+use gains_core::description::{
+    ControlledSpec, ControllerSpec, Description, LayerSpec, Method, Points, SolverSpec,
+};
 use gains_core::latent_ode::tensor_shapes;
 use gains_core::model_file::Tensors;
 use gains_ode::Observations;
@@ -51,14 +53,19 @@ pub fn model(seed: u64, gain: f64) -> Model {
             part.iter_mut().filter(|l| matches!(l, LayerSpec::Relu {})).for_each(|l| *l = new.clone());
         }
     }
-    let mut tensors = Tensors::new();
-    for (name, shape) in tensor_shapes(&description) {
+    let tensors = tensors(&description, &mut random, gain);
+    Model { description, tensors }
+}
+
+/// Random weights for a latent ODE, about `gain` times as large as at the start of training.
+pub fn tensors(description: &Description, random: &mut fastrand::Rng, gain: f64) -> Tensors {
+    let mut fill = |(name, shape): (String, Vec<usize>)| {
         let count: usize = shape.iter().product();
         let scale = gain / (shape[shape.len() - 1] as f64).sqrt();
         let values = (0..count).map(|_| f64::from(((random.f64() * 2.0 - 1.0) * scale) as f32)).collect();
-        tensors.insert(name, (shape, values));
-    }
-    Model { description, tensors }
+        (name, (shape, values))
+    };
+    tensor_shapes(description).into_iter().map(&mut fill).collect()
 }
 
 /// A series with some points; the first feature is never observed in every fourth.

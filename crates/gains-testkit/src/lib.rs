@@ -12,4 +12,4 @@ pub mod model;
 
 pub use choices::{Choices, shrink};
 pub use gardener::{Gardener, Kinds, random_model};
-pub use model::{Model, controlled, fixed, linear, names};
+pub use model::{Model, controlled, fixed, linear, names, random_tensors};

@@ -48,6 +48,34 @@ pub fn names(count: usize) -> Vec<String> {
     (0..count).map(|i| i.to_string()).collect()
 }
 
+/// Random weights for every tensor that layers name, about as large as at the start of training.
+pub fn random_tensors(layers: &[LayerSpec], random: &mut fastrand::Rng) -> Tensors {
+    let mut tensors = Tensors::new();
+    for layer in layers {
+        let (name, shape) = match layer {
+            LayerSpec::Conv2d { name, in_channels, out_channels, kernel, time, .. } => {
+                (name, vec![*out_channels, in_channels + usize::from(*time), kernel[0], kernel[1]])
+            }
+            LayerSpec::Linear { name, in_features, out_features, time } => {
+                (name, vec![*out_features, in_features + usize::from(*time)])
+            }
+            LayerSpec::Ode { dynamics, .. } => {
+                tensors.extend(random_tensors(dynamics, random));
+                continue;
+            }
+            _ => continue,
+        };
+        let scale = 1.5 / (shape[1..].iter().product::<usize>() as f64).sqrt();
+        let mut draw = |count: usize| -> Vec<f64> {
+            (0..count).map(|_| f64::from((scale * (2.0 * random.f64() - 1.0)) as f32)).collect()
+        };
+        let (weights, bias) = (draw(shape.iter().product()), draw(shape[0]));
+        tensors.insert(format!("{name}.bias"), (vec![shape[0]], bias));
+        tensors.insert(format!("{name}.weight"), (shape, weights));
+    }
+    tensors
+}
+
 /// A linear layer with explicit weights, row by row; the time, if it takes it, has the first column.
 pub fn linear(tensors: &mut Tensors, name: &str, weights: &[&[f64]], bias: &[f64], time: bool) -> LayerSpec {
     let columns = weights[0].len();

@@ -3,13 +3,12 @@
 mod bound;
 mod steering;
 
-use std::sync::Arc;
-
 use gains_core::arithmetic::keeps_subnormal_numbers;
 use gains_core::program::{Flight, Way};
 use gains_core::relaxation::Lines;
 use gains_core::{
-    Activation, AffineMap, Arithmetic, BoxVec, Known, LowerSlope, Ode, Operator, Program, Rows, Step, Support, Window,
+    Activation, AffineMap, Arithmetic, BoxVec, Known, LowerSlope, Ode, Operator, Program, Rows, Step,
+    Support, Window,
 };
 use gains_ode::graph::build;
 use gains_ode::{Graph, Grid, Limits, Tableau};
@@ -179,7 +178,12 @@ impl<'a> Analysis<'a> {
         };
         let mut lines = PreparedLines::new();
         if let (Known::Curve(curve), false) = (&known, self.recurrent) {
-            lines = self.recipe.slopes.iter().map(|&slope| (slope, curve.lines(slope, self.arithmetic))).collect();
+            lines = self
+                .recipe
+                .slopes
+                .iter()
+                .map(|&slope| (slope, curve.lines(slope, self.arithmetic)))
+                .collect();
             if let (false, Some((_, lines))) = (self.recipe.boxes, lines.first()) {
                 next = lines.image(&self.values[from[0]]);
             }
@@ -478,4 +482,3 @@ pub(crate) struct Steered<'s> {
     /// Whether to stop in front of it.
     pub stop_there: bool,
 }
-

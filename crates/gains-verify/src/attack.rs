@@ -136,9 +136,12 @@ impl<'a> Hunt<'a> {
         let mut random = fastrand::Rng::with_seed(attack.seed ^ 0x9E37_79B9_7F4A_7C15);
         let Attack { steps, step_size, loss, exhaustive, .. } = *attack;
         for _ in 0..attack.restarts.max(1) {
-            let start = self.problem.region.inner.iter().map(|b| {
-                b.lower.iter().zip(&b.upper).map(|(l, u)| l + random.f64() * (u - l)).collect()
-            });
+            let start = self
+                .problem
+                .region
+                .inner
+                .iter()
+                .map(|b| b.lower.iter().zip(&b.upper).map(|(l, u)| l + random.f64() * (u - l)).collect());
             let start = start.collect();
             found.take(self.descend(start, Descent { steps, step_size, loss, exhaustive }));
             if (found.witness.is_some() && !exhaustive) || self.clock.check(0).is_err() {

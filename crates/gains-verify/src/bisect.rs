@@ -78,7 +78,8 @@ fn halves(task: &Task<'_>, part: &Half) -> Result<Vec<Half>, Reason> {
         let side = if below { &mut region[v].upper } else { &mut region[v].lower };
         side[i] = middle[v][i];
         let (method, form) = (Method::Tight, StepForm::Difference);
-        let analysis = Analysis::new(task.program, region.clone(), method, form, task.arithmetic, task.clock)?;
+        let analysis =
+            Analysis::new(task.program, region.clone(), method, form, task.arithmetic, task.clock)?;
         let bounds = analysis.bound(task.rows)?.lower;
         let known = part.known.iter().zip(&bounds).map(|(a, b)| a.max(*b)).collect();
         halves.push(Half { region, known });

@@ -23,8 +23,8 @@ use gains_core::operator::{Elementwise, Steering};
 use gains_core::program::{Flight, Way};
 use gains_core::relaxation::{Lines, free_slopes};
 use gains_core::{
-    Activation, Arithmetic, BoxVec, Circuit, Known, LowerSlope, Operator, Precision, Relaxation, RowBlock, Rows, Shape,
-    Support, kernels,
+    Activation, Arithmetic, BoxVec, Circuit, Known, LowerSlope, Operator, Precision, Relaxation, RowBlock,
+    Rows, Shape, Support, kernels,
 };
 
 use crate::analysis::{Analysis, corner};
@@ -268,7 +268,12 @@ impl Steering for Uniform<'_> {
     fn curve(&mut self, node: Elementwise, _: &CurveKnown, rows: &mut Rows) {
         let index = self.front.layer_of(node.value);
         let layer = &self.front.layers[index];
-        rows.relax(&[&Lines::for_box(layer.activation, &self.bounds[index], self.slope, self.front.arithmetic)]);
+        rows.relax(&[&Lines::for_box(
+            layer.activation,
+            &self.bounds[index],
+            self.slope,
+            self.front.arithmetic,
+        )]);
     }
 }
 
@@ -423,7 +428,8 @@ impl Front {
         let own = |&i: &usize| self.with_outputs(&problems[i], &ascents[i].dual.multipliers);
         let block: Vec<RowBlock> = active.iter().map(own).collect();
         let rows = Rows::from_block(RowBlock::stack(&block), Support::full(self.output_shape()));
-        let none = |layer: &Layer| Rows::zeros(active.len(), Support::full(self.circuit.shape(layer.node.argument)));
+        let none =
+            |layer: &Layer| Rows::zeros(active.len(), Support::full(self.circuit.shape(layer.node.argument)));
         let behind = self.layers.iter().map(none).collect();
         let mut steering = Ascending { front: self, subjects: problems, ascents, active, behind };
         let mut inputs = Flight::new(self.circuit.values(), self.output, rows);
@@ -481,7 +487,8 @@ impl Front {
             let index = losses.len();
             let before = values[node.from[0]].clone();
             let coefficients = pulled.behind[index].row(row);
-            let (value, loss) = self.along_lines(index, &before, coefficients, ascent, &problem.bounds[index]);
+            let (value, loss) =
+                self.along_lines(index, &before, coefficients, ascent, &problem.bounds[index]);
             values.push(value);
             behind.push(coefficients.iter().map(|a| *a as f32).collect());
             losses.push(loss);

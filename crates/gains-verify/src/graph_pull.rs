@@ -209,9 +209,12 @@ impl<'a> GraphPull<'a> {
             .map(|value| vec![if policy == LowerSlope::One { 1.0 } else { 0.0 }; dynamics.shape(value).len()])
             .collect();
         for (index, (value, _)) in dynamics.nodes().enumerate() {
-            let Some(Known::Curve(curve)) = stage.map(|stage| stage.value.trace.known(index)) else { continue };
+            let Some(Known::Curve(curve)) = stage.map(|stage| stage.value.trace.known(index)) else {
+                continue;
+            };
             for (k, i) in curve.on.indices().into_iter().enumerate() {
-                let line = Relaxation::new(curve.activation, curve.before.get(k), policy, self.arithmetic).lower;
+                let line =
+                    Relaxation::new(curve.activation, curve.before.get(k), policy, self.arithmetic).lower;
                 table[value][i as usize] = line.slope as f32;
             }
         }
@@ -320,7 +323,8 @@ impl<'a> GraphPull<'a> {
         let mut on_slopes = self.spread(&mut out, trace);
         for (i, stage) in trace.stages.iter().enumerate().rev() {
             let on_stage = std::mem::take(&mut on_slopes[i]);
-            let Some(pulled) = self.pull_passage(on_stage, &stage.value, &mut out, passing, (i, false))? else {
+            let Some(pulled) = self.pull_passage(on_stage, &stage.value, &mut out, passing, (i, false))?
+            else {
                 continue;
             };
             kernels::add_scaled(&mut out.coefficients, 1.0, &pulled);

@@ -164,7 +164,12 @@ impl<'a> Clock<'a> {
     /// The same limits for concrete runs.
     pub fn watch(&self) -> Watch<'a> {
         let deadline = self.budget.timeout.and_then(|limit| self.started.checked_add(limit));
-        Watch { interrupted: self.budget.interrupted, deadline, memory: self.budget.memory, ..Watch::default() }
+        Watch {
+            interrupted: self.budget.interrupted,
+            deadline,
+            memory: self.budget.memory,
+            ..Watch::default()
+        }
     }
 
     /// Why a concrete run failed.

@@ -77,7 +77,13 @@ pub struct Problem<'a> {
 
 impl<'a> Problem<'a> {
     /// Whether all images within `eps` of one, pixels kept inside `range`, are classified as `label`.
-    pub fn classification(network: &'a Network, image: &[f64], label: usize, eps: f64, range: Interval) -> Self {
+    pub fn classification(
+        network: &'a Network,
+        image: &[f64],
+        label: usize,
+        eps: f64,
+        range: Interval,
+    ) -> Self {
         Self {
             program: &network.body,
             region: Region::ball(image, eps, range),

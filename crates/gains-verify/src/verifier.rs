@@ -79,6 +79,8 @@ pub struct Settings {
     pub workers: usize,
     /// Whether intervals of all outputs are wanted, and not only a verdict.
     pub intervals: bool,
+    /// An attack that is made in any case, whatever the stages have decided: for the worst that can be found.
+    pub finally: Option<Attack>,
 }
 
 impl Default for Settings {
@@ -89,6 +91,7 @@ impl Default for Settings {
             arithmetic: Arithmetic::Real,
             workers: 1,
             intervals: false,
+            finally: None,
         }
     }
 }
@@ -194,6 +197,29 @@ impl Report {
         self.margin = Some(self.margin.map_or(margin, |best| best.max(margin)));
     }
 
+    /// Attacks, and takes note of what comes out.
+    fn attack(&mut self, hunt: &Hunt<'_>, attack: &Attack) -> Option<Point> {
+        let started = Instant::now();
+        let found = hunt.run(attack);
+        self.stages.push(StageReport { name: "attack".into(), elapsed: started.elapsed() });
+        if self.attacked_margin.is_none_or(|m| found.margin < m) {
+            self.attacked_margin = Some(found.margin);
+            self.attacked = found.worst;
+        }
+        found.witness
+    }
+
+    /// Whether intervals of all outputs leave out those of the sample itself. That cannot be, but for rounding.
+    fn excludes_the_sample(&self) -> bool {
+        let (Some(output), Some(all)) = (&self.output, &self.intervals) else { return false };
+        let outside = |i: usize| {
+            let (x, bounds) = (output[i], all.get(i));
+            let slack = 1e-6 * (1.0 + x.abs());
+            x < bounds.lower - slack || x > bounds.upper + slack
+        };
+        output.len() == all.len() && (0..output.len()).any(outside)
+    }
+
     /// Whether more was proved than the sample itself, or an attacked one, has been seen to have. That cannot be,
     /// but for rounding.
     fn contradicts(&self, problem: &Problem<'_>, seen: f64) -> bool {
@@ -237,6 +263,17 @@ impl Verifier {
         Ok((bounds, analysis))
     }
 
+    /// The margin one method proves, and what it was proved on.
+    pub fn bound_by<'a>(
+        &self,
+        problem: &Problem<'a>,
+        method: Method,
+        clock: Clock<'a>,
+    ) -> Result<(f64, Analysis<'a>), Reason> {
+        let (margin, _, analysis) = self.bound(problem, method, true, clock, &mut Report::new())?;
+        Ok((margin, analysis))
+    }
+
     /// Decides a problem. Never panics on odd numbers, never runs past its budget by more than a moment, and says why
     /// when it does not know. A bound that excludes what was seen is no verdict.
     pub fn decide(&self, problem: &Problem<'_>, budget: Budget<'_>) -> Report {
@@ -267,10 +304,16 @@ impl Verifier {
         if violated {
             return Ok(Verdict::Misclassified);
         }
-        let verdict = self.try_stages(problem, precision, clock, report);
-        let falsified = matches!(verdict, Verdict::Falsified { .. });
+        let mut verdict = self.try_stages(problem, precision, clock, report);
+        if let Some(attack) = &self.settings.finally {
+            let found = report.attack(&Hunt::new(problem, precision, clock), attack);
+            if let (Some(witness), Verdict::Unknown(_)) = (found, &verdict) {
+                verdict = Verdict::Falsified { witness };
+            }
+        }
         // A counterexample is one, whatever the bounds say.
-        if !falsified && report.contradicts(problem, seen) {
+        let falsified = matches!(verdict, Verdict::Falsified { .. });
+        if !falsified && (report.contradicts(problem, seen) || report.excludes_the_sample()) {
             return Err(Reason::Contradicted);
         }
         Ok(verdict)
@@ -292,13 +335,7 @@ impl Verifier {
             let started = Instant::now();
             match stage {
                 Stage::Attack(attack) => {
-                    let found = hunt.run(attack);
-                    report.stages.push(StageReport { name: "attack".into(), elapsed: started.elapsed() });
-                    if report.attacked_margin.is_none_or(|m| found.margin < m) {
-                        report.attacked_margin = Some(found.margin);
-                        report.attacked = found.worst;
-                    }
-                    if let Some(witness) = found.witness {
+                    if let Some(witness) = report.attack(&hunt, attack) {
                         return Verdict::Falsified { witness };
                     }
                 }
@@ -323,7 +360,8 @@ impl Verifier {
                     }
                 }
                 Stage::Branch => {
-                    if let Some((rows, analysis)) = tight.take().filter(|_| problem.property.is_conjunction()) {
+                    if let Some((rows, analysis)) = tight.take().filter(|_| problem.property.is_conjunction())
+                    {
                         match self.branch(problem, &hunt, &rows, &analysis, clock, report) {
                             Ok(verdict) => return verdict,
                             Err(reason) => unknown = reason,
@@ -372,7 +410,10 @@ impl Verifier {
         let elapsed = started.elapsed();
         let slopes = found.root.unwrap_or_default();
         if found.root.is_some() || found.parts == 0 {
-            report.stages.push(StageReport { name: "slopes".into(), elapsed: slopes.max(if found.parts == 0 { elapsed } else { slopes }) });
+            report.stages.push(StageReport {
+                name: "slopes".into(),
+                elapsed: slopes.max(if found.parts == 0 { elapsed } else { slopes }),
+            });
         }
         if found.parts > 1 || (found.root.is_none() && found.parts > 0) {
             let rest = elapsed.saturating_sub(slopes);

@@ -5,7 +5,6 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use gains_core::description::Task;
 use gains_core::model_file::{Tensors, read_model, read_parts};
 use gains_core::{Description, ModelError, Network};
 
@@ -18,24 +17,6 @@ const LARGEST_MODEL: u64 = 1 << 30;
 /// Reads a model from a file, a bundled one by its name, or the default one.
 pub fn load_model(path: Option<&Path>) -> Result<Network, Failure> {
     parse_model(path, read_model)
-}
-
-/// Reads a model that classifies images, as [`load_model`] does.
-pub fn load_classifier(path: Option<&Path>) -> Result<Network, Failure> {
-    let network = load_model(path)?;
-    match network.description.task {
-        Task::Classification { .. } => Ok(network),
-        Task::Forecasting { .. } => {
-            let name = path.map_or_else(String::new, |path| format!("'{}': ", path.display()));
-            Err(Failure::new(format!("{name}the network forecasts series, this command takes images"))
-                .hint("`gains model show` tells what a network is for"))
-        }
-    }
-}
-
-/// Whether a network forecasts series; if not, it classifies images.
-pub fn forecasts(network: &Network) -> bool {
-    matches!(network.description.task, Task::Forecasting { .. })
 }
 
 /// Reads a model, as [`load_model`] does, as a description and weights that can still be changed.

@@ -4,19 +4,22 @@
 //! standard error.
 
 mod bundled;
+mod campaign;
 mod cli;
 mod commands;
 mod failure;
 mod files;
-mod forecasting;
 mod interrupt;
 mod output;
+mod panics;
 mod picture;
 mod progress;
+mod question;
 mod results;
 mod runner;
-mod samples;
+mod subject;
 mod table;
+mod tell;
 
 use std::process::ExitCode;
 

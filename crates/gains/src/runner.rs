@@ -1,36 +1,38 @@
 //! Doing many samples in parallel, in any order, with results handled as they come.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::panics::{self, Panicked};
 
 /// Number of workers to use.
 pub fn threads(asked: Option<u16>) -> usize {
     asked.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from)
 }
 
-/// Applies `work` to every task on several threads and hands each result to `handle` on this one. Stops
-/// early when the user interrupts or `handle` fails; results that were finished by then are handled.
+/// Applies `work` to every task on several threads and hands each result to `handle` on this one; a task that
+/// panicked is handed over as such, and the others go on. Stops early when the user interrupts or `handle` fails;
+/// results that were finished by then are handled.
 pub fn for_each<T: Sync, R: Send>(
     tasks: &[T],
     threads: usize,
     work: impl Fn(&T) -> R + Sync,
-    mut handle: impl FnMut(&T, R) -> Result<(), Failure>,
+    mut handle: impl FnMut(&T, Result<R, Panicked>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let next = AtomicUsize::new(0);
-    let stop = AtomicUsize::new(0);
+    let stop = AtomicBool::new(false);
     let (sender, receiver) = mpsc::channel();
     std::thread::scope(|scope| {
         for _ in 0..threads.clamp(1, tasks.len().max(1)) {
             let sender = sender.clone();
             let (next, stop, work) = (&next, &stop, &work);
             scope.spawn(move || {
-                while stop.load(Ordering::Relaxed) == 0 && !interrupt::requested() {
+                while !stop.load(Ordering::Relaxed) && !interrupt::requested() {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(task) = tasks.get(index) else { break };
-                    if sender.send((index, work(task))).is_err() {
+                    if sender.send((index, panics::contain(|| work(task)))).is_err() {
                         break;
                     }
                 }
@@ -41,9 +43,7 @@ pub fn for_each<T: Sync, R: Send>(
         for (index, result) in receiver {
             if outcome.is_ok() {
                 outcome = handle(&tasks[index], result);
-                if outcome.is_err() {
-                    stop.store(1, Ordering::Relaxed);
-                }
+                stop.store(outcome.is_err(), Ordering::Relaxed);
             }
         }
         outcome
@@ -63,13 +63,37 @@ mod tests {
             3,
             |t| t * 2,
             |task, result| {
-                assert_eq!(result, task * 2);
+                assert_eq!(result, Ok(task * 2));
                 seen[*task] += 1;
                 Ok(())
             },
         )
         .unwrap();
         assert!(seen.iter().all(|n| *n == 1));
+    }
+
+    #[test]
+    fn a_task_that_panics_does_not_stop_the_others() {
+        let tasks: Vec<usize> = (0..50).collect();
+        let work = |task: &usize| {
+            assert!(task % 10 != 3, "task {task}");
+            *task
+        };
+        let (mut done, mut broken) = (0, Vec::new());
+        for_each(&tasks, 3, work, |task, result| {
+            match result {
+                Ok(_) => done += 1,
+                Err(panicked) => {
+                    assert_eq!(panicked.message, format!("task {task}"));
+                    assert!(panicked.place.unwrap().contains("runner.rs"));
+                    broken.push(*task);
+                }
+            }
+            Ok(())
+        })
+        .unwrap();
+        broken.sort_unstable();
+        assert_eq!((done, broken), (45, vec![3, 13, 23, 33, 43]));
     }
 
     #[test]
@@ -83,7 +107,7 @@ mod tests {
                 done.fetch_add(1, Ordering::Relaxed);
                 std::thread::sleep(std::time::Duration::from_micros(100));
             },
-            |_, ()| Err(Failure::new("full")),
+            |_, _| Err(Failure::new("full")),
         );
         assert!(outcome.is_err());
         assert!(done.load(Ordering::Relaxed) < 1000);

@@ -115,7 +115,13 @@ impl AffineForm {
     ///
     /// With `x = c + p` and `y = d + q`, `|p| ≤ r` and `|q| ≤ s`: `x·y = c·d + c·q + d·p + p·q`, the last within `r·s`,
     /// which becomes a symbol of its own.
-    pub fn times_form(x: &Self, y: &Self, bounds: BoxVec, arithmetic: Arithmetic, symbols: &mut Symbols) -> Self {
+    pub fn times_form(
+        x: &Self,
+        y: &Self,
+        bounds: BoxVec,
+        arithmetic: Arithmetic,
+        symbols: &mut Symbols,
+    ) -> Self {
         let known = Self::all_symbols([x, y].into_iter());
         let (a, b) = (x.aligned(&known), y.aligned(&known));
         let n = x.len();
@@ -134,7 +140,9 @@ impl AffineForm {
         mine.resize(form.symbols.len() * width, 0.0);
         theirs.resize(form.symbols.len() * width, 0.0);
         form.generators = mine;
-        for (row, other) in form.generators.chunks_exact_mut(width.max(1)).zip(theirs.chunks_exact(width.max(1))) {
+        for (row, other) in
+            form.generators.chunks_exact_mut(width.max(1)).zip(theirs.chunks_exact(width.max(1)))
+        {
             for ((g, h), &j) in row.iter_mut().zip(other).zip(&form.live) {
                 *g = *g * y.centre[j as usize] + h * x.centre[j as usize];
             }

@@ -309,7 +309,6 @@ impl AffineForm {
     pub fn weights(&self) -> Vec<f64> {
         self.rows().map(|(_, row)| row.iter().map(|g| g.abs()).sum()).collect()
     }
-
 }
 
 /// All of both, increasing; the second need not be in order.

@@ -5,7 +5,7 @@
 
 use super::{Sidecar, shape_of, solver, training_record};
 use crate::description::{Description, EncoderSpec, LayerSpec, Points, Task};
-use crate::model_file::{ModelError, Tensors, write_model};
+use crate::model_file::{ModelError, Tensors, facts, write_model};
 use crate::shape::Shape;
 
 const FEATURES: [&str; 35] = [
@@ -119,7 +119,10 @@ pub(super) fn import(
     let features = shape_of(tensors, "decoder.0.weight", 2)?[0];
     let statics = shape_of(tensors, "encoder_z0.hidden_init.0.weight", 2)?[1];
     let name = side.name.unwrap_or_else(|| "imported".into());
-    let task = Task::forecasting(names(&FEATURES, features), names(&STATICS, statics)).as_in_the_paper();
+    let mut task = Task::forecasting(names(&FEATURES, features), names(&STATICS, statics)).as_in_the_paper();
+    if let Task::Forecasting { horizon, .. } = &mut task {
+        *horizon = facts::horizon(&record);
+    }
     let description = Description {
         dataset: Some("physionet2012".into()),
         encoder: Some(encoder),

@@ -98,7 +98,9 @@ impl Known {
             Self::Sum(owed) => 8 * owed.len(),
             Self::Product(known) => known.bytes(),
             Self::Blend(known) => known.bytes(),
-            Self::Change(known) => known.lines.iter().map(|lines| 40 * lines.len() + 4 * known.on.len()).sum(),
+            Self::Change(known) => {
+                known.lines.iter().map(|lines| 40 * lines.len() + 4 * known.on.len()).sum()
+            }
         }
     }
 }
@@ -175,9 +177,9 @@ impl Operator {
         match (self, arguments) {
             (Self::Affine(map), [x]) => (map.input() == *x).then(|| map.output()),
             (Self::Curve(_), [x]) => Some(*x),
-            (Self::Sum(sum), [first, ..]) => {
-                (sum.coefficients.len() == arguments.len() && arguments.iter().all(|s| s == first)).then_some(*first)
-            }
+            (Self::Sum(sum), [first, ..]) => (sum.coefficients.len() == arguments.len()
+                && arguments.iter().all(|s| s == first))
+            .then_some(*first),
             (Self::Product, [x, y]) => (x == y).then_some(*x),
             (Self::Blend(_), [u, g, y]) => (u == g && g == y).then_some(*u),
             (Self::Concat(_), [first, ..]) => Concat::shape(*first, arguments),

@@ -25,7 +25,8 @@ impl Slice {
     /// Shape of the value, for vectors that are long enough.
     pub fn shape(&self, argument: Shape) -> Option<Shape> {
         let end = self.first.checked_add(self.length)?;
-        (argument.positions() == 1 && self.length > 0 && end <= argument.channels).then(|| Shape::flat(self.length))
+        (argument.positions() == 1 && self.length > 0 && end <= argument.channels)
+            .then(|| Shape::flat(self.length))
     }
 
     pub(super) fn image(&self, x: &BoxVec) -> BoxVec {

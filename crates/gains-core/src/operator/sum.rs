@@ -95,7 +95,8 @@ impl Sum {
     }
 
     pub(super) fn form(&self, arguments: &[&AffineForm], arithmetic: Arithmetic) -> AffineForm {
-        let terms: Vec<(f64, &AffineForm)> = self.coefficients.iter().copied().zip(arguments.iter().copied()).collect();
+        let terms: Vec<(f64, &AffineForm)> =
+            self.coefficients.iter().copied().zip(arguments.iter().copied()).collect();
         AffineForm::combination(None, &terms, arithmetic)
     }
 }

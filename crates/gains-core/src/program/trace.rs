@@ -90,8 +90,11 @@ impl Trace {
         // At the inputs it is the caller who says which entries matter.
         let entries = supports.into_iter().enumerate().map(|(v, s)| (v >= inputs).then_some(s)).collect();
         let uses = circuit.uses();
-        let magnitudes =
-            values.iter().zip(uses).map(|(b, uses)| if uses > 1 { b.magnitudes() } else { Vec::new() }).collect();
+        let magnitudes = values
+            .iter()
+            .zip(uses)
+            .map(|(b, uses)| if uses > 1 { b.magnitudes() } else { Vec::new() })
+            .collect();
         Self { known, entries, magnitudes, alive }
     }
 

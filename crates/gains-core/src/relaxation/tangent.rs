@@ -1,9 +1,9 @@
 //! Tangents of sigmoid and tanh, for intervals that are neither tiny nor on one side of zero.
 
 use super::{Line, Relaxation};
-use crate::operator::activation::Activation;
 use crate::arithmetic::{Arithmetic, TINY, down_product, up};
 use crate::interval::Interval;
+use crate::operator::activation::Activation;
 
 /// Halvings of the interval in which the point of contact is sought.
 const HALVINGS: usize = 12;

@@ -8,7 +8,7 @@
 //! Keys that are left out take the values of the paper's experiments; a key that is not known is an error.
 
 use gains_core::Description;
-use gains_core::description::Points;
+use gains_core::description::{Points, Task};
 use gains_core::latent_ode::LatentOde;
 use serde::{Deserialize, Serialize};
 
@@ -253,10 +253,33 @@ impl ForecastConfig {
             decoder: (decoder, decoder_depth),
         };
         let solver = self.solver.spec(first_step);
+        let PerturbationConfig { bounded, statics: moving } = self.perturbed();
+        let there = |name: &&String| features.contains(name) || statics.contains(name);
+        let task = Task::Forecasting {
+            features: features.to_vec(),
+            statics: statics.to_vec(),
+            horizon: Some(self.horizon),
+            ranges: bounded.iter().filter(there).map(|name| (name.clone(), [0.0, 1.0])).collect(),
+            perturbed: Some(features.iter().chain(moving.iter().filter(there)).cloned().collect()),
+        };
         Description {
             name: self.name.clone(),
             dataset: Some(self.dataset.clone()),
+            task,
             ..sizes.description(features.to_vec(), statics.to_vec(), Points::Observed, solver)
         }
     }
+
+    /// What is perturbed. The names that stand for nothing else are the paper's, for PhysioNet: a table of one's own
+    /// may have them too, on another scale.
+    pub fn perturbed(&self) -> PerturbationConfig {
+        let usual = PerturbationConfig::default();
+        if self.dataset != PHYSIONET && self.perturbation == usual {
+            return PerturbationConfig { bounded: Vec::new(), ..usual };
+        }
+        self.perturbation.clone()
+    }
 }
+
+/// The data set of the paper.
+const PHYSIONET: &str = "physionet2012";

@@ -58,7 +58,8 @@ impl Analysis<'_> {
                 raise(&mut on_the_way, bounds);
             }
         };
-        let (pulled, groups) = self.pull_steered(self.program.output(), rows.clone(), finals, visit, steered)?;
+        let (pulled, groups) =
+            self.pull_steered(self.program.output(), rows.clone(), finals, visit, steered)?;
         if self.recipe.boxes {
             raise(&mut lower, &on_the_way);
         } else {
@@ -140,7 +141,8 @@ impl Analysis<'_> {
         let region = self.region();
         (0..flight.count())
             .map(|row| {
-                let corners: Vec<Vec<f64>> = (0..region.len()).map(|v| corner(flight.on(v), row, &region[v])).collect();
+                let corners: Vec<Vec<f64>> =
+                    (0..region.len()).map(|v| corner(flight.on(v), row, &region[v])).collect();
                 let inputs: Vec<&[f64]> = corners.iter().map(Vec::as_slice).collect();
                 front.evaluate(&inputs, 0.0, gains_core::Precision::Float64).values
             })

@@ -1,8 +1,8 @@
 //! Which lines rows take outside ODE blocks.
 
 use gains_core::arithmetic::analysis_error;
-use gains_core::operator::{Elementwise, Steering};
 use gains_core::operator::curve::CurveKnown;
+use gains_core::operator::{Elementwise, Steering};
 use gains_core::relaxation::Lines;
 use gains_core::{Arithmetic, LowerSlope, Rows};
 
@@ -53,7 +53,8 @@ impl Steering for Pairs<'_> {
                 &own
             }
         };
-        let known_points = self.points.len() == rows.count && self.points.iter().all(|p| node.argument < p.len());
+        let known_points =
+            self.points.len() == rows.count && self.points.iter().all(|p| node.argument < p.len());
         if !known_points {
             rows.relax(&[&lines[0]]);
             return;

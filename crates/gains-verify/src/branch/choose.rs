@@ -14,7 +14,11 @@ use crate::steps::Side;
 impl Brancher<'_, '_> {
     /// The halves of a part for the best split. Neurons that were never split are tried, a few at a time; what
     /// that brings is remembered.
-    pub(super) fn expand(&self, part: &Part, experience: &HashMap<Place, Experience>) -> Result<Expansion, Reason> {
+    pub(super) fn expand(
+        &self,
+        part: &Part,
+        experience: &HashMap<Place, Experience>,
+    ) -> Result<Expansion, Reason> {
         let mut best: Option<(f64, Vec<Part>)> = None;
         let (mut learnt, mut parts) = (Vec::new(), 0);
         for choice in self.ranked(part, experience).into_iter().take(MOST_TRIED) {

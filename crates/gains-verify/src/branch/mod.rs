@@ -294,7 +294,8 @@ impl<'a, 't> Brancher<'a, 't> {
             let over_boxes = flight.lower_bounds(|value| &analysis.values()[value]);
             bound = over_boxes.into_iter().fold(bound, f64::max);
         };
-        let steered = Steered { slopes: table.map(Arc::as_ref), ledger: Some(&mut ledger), stop_there: false };
+        let steered =
+            Steered { slopes: table.map(Arc::as_ref), ledger: Some(&mut ledger), stop_there: false };
         let from = self.behind.output();
         let (mut pulled, _) = analysis.pull_steered(from, row, &[*variant], visit, steered)?;
         // The only input of what is behind the front.

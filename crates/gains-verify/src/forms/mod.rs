@@ -84,7 +84,8 @@ impl Symbolic {
                 }
             }
         }
-        let forms: Vec<Arc<AffineForm>> = worlds.iter().map(|world| world[program.output()].clone()).collect();
+        let forms: Vec<Arc<AffineForm>> =
+            worlds.iter().map(|world| world[program.output()].clone()).collect();
         let output = hull(forms.iter().map(|f| &f.bounds));
         Ok(Self { forms, graphs, output })
     }

@@ -67,7 +67,11 @@ impl ErrorLimit {
 
     /// An upper bound of the error, from intervals of the observed features: the mean of what each can be at worst.
     pub fn worst(&self, intervals: &BoxVec) -> f64 {
-        let sum: f64 = self.errors(intervals).iter().map(|d| Activation::Absolute.image(*d, Arithmetic::Real).upper).sum();
+        let sum: f64 = self
+            .errors(intervals)
+            .iter()
+            .map(|d| Activation::Absolute.image(*d, Arithmetic::Real).upper)
+            .sum();
         self.rounded_up(sum, sum.abs())
     }
 

@@ -70,8 +70,12 @@ impl Property {
             }
             Self::Clauses { outputs, clauses } => clauses.iter().flatten().find_map(|row| {
                 let finite = row.coefficients.iter().all(|a| a.is_finite()) && row.constant.is_finite();
-                (row.coefficients.len() != *outputs || !finite)
-                    .then(|| format!("a row has {} coefficients for {outputs} outputs, or one is not finite", row.coefficients.len()))
+                (row.coefficients.len() != *outputs || !finite).then(|| {
+                    format!(
+                        "a row has {} coefficients for {outputs} outputs, or one is not finite",
+                        row.coefficients.len()
+                    )
+                })
             }),
             Self::Errors(_) => None,
         }
@@ -160,8 +164,11 @@ impl Property {
             Self::Errors(errors) => errors.uphill(outputs),
             _ => {
                 let clauses = self.clauses();
-                let worst = clauses.iter().map(|clause| best_of(clause, outputs)).min_by(|a, b| a.0.total_cmp(&b.0));
-                worst.map_or(vec![0.0; outputs.len()], |(_, row)| row.coefficients.iter().map(|a| -a).collect())
+                let worst =
+                    clauses.iter().map(|clause| best_of(clause, outputs)).min_by(|a, b| a.0.total_cmp(&b.0));
+                worst.map_or(vec![0.0; outputs.len()], |(_, row)| {
+                    row.coefficients.iter().map(|a| -a).collect()
+                })
             }
         }
     }
@@ -215,6 +222,9 @@ mod tests {
         assert!(!property.is_conjunction());
         let rows = property.rows(Shape::flat(2));
         assert_eq!((rows.count, rows.constant[2]), (3, 5.0));
-        assert_eq!(Property::Clauses { outputs: 1, clauses: vec![Vec::new()] }.margin_at(&[1.0]), f64::NEG_INFINITY);
+        assert_eq!(
+            Property::Clauses { outputs: 1, clauses: vec![Vec::new()] }.margin_at(&[1.0]),
+            f64::NEG_INFINITY
+        );
     }
 }

@@ -115,7 +115,8 @@ impl Perturbation {
             }
         }
         let build = |interval: &dyn Fn(&Allowance, f64) -> Interval| -> Vec<BoxVec> {
-            let statics = BoxVec::collect(series.statics.len(), |i| interval(&self.statics[i], series.statics[i]));
+            let statics =
+                BoxVec::collect(series.statics.len(), |i| interval(&self.statics[i], series.statics[i]));
             let width = self.features.len();
             let seen = program.points().iter().map(|&point| {
                 BoxVec::collect(width, |i| match series.mask[point * width + i] {

@@ -71,7 +71,8 @@ impl BoxSteps<'_> {
             let terms: Vec<(f64, &BoxVec)> = coefficients.iter().copied().zip(&out.slopes).collect();
             let (mut input, input_magnitude) = combine(Some(state), &terms, n, self.arithmetic);
             let at = time + tableau.nodes[i] * step;
-            let entering = previous.as_ref().map(|before| self.entering(before, &input_magnitude, &out, i, step));
+            let entering =
+                previous.as_ref().map(|before| self.entering(before, &input_magnitude, &out, i, step));
             if let Some(entering) = &entering {
                 input.meet(&entering.before.values[0].shifted(&entering.difference));
             }
@@ -126,11 +127,8 @@ impl BoxSteps<'_> {
         let elapsed = (tableau.nodes[i] - tableau.nodes[i - 1]) * step;
         let short = Arithmetic::Real.short_sum(tableau.len() + 1);
         let both = input_magnitude.iter().zip(&before.input_magnitude);
-        let input_owed = exact
-            .iter()
-            .zip(both)
-            .map(|(e, (m, b))| short * e + rounding * (m + b) + 2.0 * tiny)
-            .collect();
+        let input_owed =
+            exact.iter().zip(both).map(|(e, (m, b))| short * e + rounding * (m + b) + 2.0 * tiny).collect();
         Entering { before, difference, elapsed, input_owed }
     }
 
@@ -198,7 +196,13 @@ impl BoxSteps<'_> {
     }
 
     /// The way of rows back through the change since the stage before.
-    fn change_trace(&self, stage: &Stage, entering: &Entering<'_>, moved: &[BoxVec], sizes: &[Vec<f64>]) -> Trace {
+    fn change_trace(
+        &self,
+        stage: &Stage,
+        entering: &Entering<'_>,
+        moved: &[BoxVec],
+        sizes: &[Vec<f64>],
+    ) -> Trace {
         let inputs = self.dynamics.inputs().len();
         Trace::of_change(self.dynamics, moved, |value, operator, on| {
             let index = value - inputs;

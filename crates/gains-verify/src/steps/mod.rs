@@ -141,7 +141,8 @@ impl Reach {
             return Self::from(states);
         }
         let anything = |length| BoxVec::new(vec![f64::NEG_INFINITY; length], vec![f64::INFINITY; length]);
-        let mut inner: Vec<BoxVec> = block.dynamics.nodes().map(|(_, node)| anything(node.shape.len())).collect();
+        let mut inner: Vec<BoxVec> =
+            block.dynamics.nodes().map(|(_, node)| anything(node.shape.len())).collect();
         let inputs = block.dynamics.inputs().len();
         for a in assumed {
             if let Some(values) = a.value.checked_sub(inputs).and_then(|node| inner.get_mut(node)) {

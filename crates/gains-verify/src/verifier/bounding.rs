@@ -24,7 +24,7 @@ impl Verifier {
         let region = problem.region.outer.clone();
         let analysis = Analysis::new(problem.program, region, method, step_form, arithmetic, clock)?;
         report.graph = Some(analysis.graph_size());
-        if intervals && thorough {
+        if intervals {
             let all: Vec<usize> = (0..analysis.output().len()).collect();
             report.intervals = Some(analysis.intervals(&all)?);
         }

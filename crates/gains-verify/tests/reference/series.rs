@@ -5,12 +5,12 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Instant;
 
+use gains_core::Arithmetic;
 use gains_core::import::import_checkpoint;
 use gains_core::model_file::read_model;
+use gains_core::operator::blend::Blend;
 use gains_core::{Network, Precision};
 use gains_data::series::{Forecasts, Horizon, Order, Part, read_physionet};
-use gains_core::Arithmetic;
-use gains_core::operator::blend::Blend;
 use gains_ode::{Observations, SeriesProgram, Watch};
 use gains_verify::property::Tolerance;
 use gains_verify::series::{Perturbation, forecast_problem};
@@ -62,7 +62,8 @@ fn problem<'a>(
 
 fn enclose<'a>(problem: &Problem<'a>, method: Method, form: StepForm) -> Analysis<'a> {
     let clock = Clock::start(Budget::default());
-    Analysis::new(problem.program, problem.region.outer.clone(), method, form, Arithmetic::Real, clock).unwrap()
+    Analysis::new(problem.program, problem.region.outer.clone(), method, form, Arithmetic::Real, clock)
+        .unwrap()
 }
 
 const METHODS: [Method; 3] = [Method::Box, Method::Gains, Method::Tight];
@@ -187,9 +188,7 @@ fn test_records_are_bounded_and_attacked() {
                 robust += u32::from(attacked.margin > 0.0);
                 let worst_series = program.series(&series, &attacked.worst.unwrap());
                 let worst_run = forecaster.run(&worst_series, Precision::Float64).unwrap();
-                for (method, sum) in
-                    METHODS.into_iter().zip(&mut sums)
-                {
+                for (method, sum) in METHODS.into_iter().zip(&mut sums) {
                     let started = Instant::now();
                     let enclosure = enclose(&asked, method, StepForm::Difference);
                     let intervals = enclosure.intervals(&property.observed).unwrap();

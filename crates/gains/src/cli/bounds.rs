@@ -2,10 +2,8 @@
 
 use clap::{Args, ValueEnum};
 use gains_core::{Arithmetic, Precision};
-use gains_verify::verifier::Settings;
-use gains_verify::{Attack, AttackLoss, Method, Stage, StepForm};
 
-use crate::failure::Failure;
+use crate::question::{AttackLoss, StepForm};
 
 /// How to bound.
 #[derive(Args, Clone)]
@@ -20,67 +18,6 @@ pub struct BoundArgs {
     /// The arithmetic the proof is about: exact reals, or the network run in float32
     #[arg(long, value_enum, default_value_t = ArithmeticArg::Real)]
     pub arithmetic: ArithmeticArg,
-}
-
-impl BoundArgs {
-    /// Refuses the method that only series have.
-    pub fn check_for_images(&self) -> Result<(), Failure> {
-        match self.method {
-            MethodArg::Stepwise => Err(Failure::usage("--method stepwise is for forecasting models")
-                .hint("images have auto, box, linear, gains, tight and symbolic")),
-            _ => Ok(()),
-        }
-    }
-
-    /// The method that bounds; of the cascade, the one that makes its graphs.
-    pub fn method(&self) -> Method {
-        match self.method {
-            // `stepwise` is refused for images before it comes to this.
-            MethodArg::Auto | MethodArg::Stepwise => Method::Tight,
-            MethodArg::Box => Method::Box,
-            MethodArg::Linear => Method::Linear,
-            MethodArg::Gains => Method::Gains,
-            MethodArg::Tight => Method::Tight,
-            MethodArg::Symbolic => Method::Symbolic,
-        }
-    }
-
-    /// The step form; most methods beyond the paper have only one.
-    pub fn step_form(&self) -> StepForm {
-        match self.method() {
-            Method::Tight | Method::Symbolic => StepForm::Difference,
-            Method::Box | Method::Linear | Method::Gains => {
-                self.step_form.map_or(StepForm::Independent, Into::into)
-            }
-        }
-    }
-
-    /// The method as results name it: with its step form where that is neither the paper's nor implied.
-    pub fn name(&self) -> String {
-        match (self.method, self.step_form()) {
-            (MethodArg::Auto, _) => "auto".into(),
-            (MethodArg::Tight | MethodArg::Symbolic, _) | (_, StepForm::Independent) => {
-                self.method().to_string()
-            }
-            (_, StepForm::Difference) => format!("{}-difference", self.method()),
-        }
-    }
-
-    /// What to try on a sample at one radius, with an attack before or after the bounds.
-    pub fn settings(&self, eps: f64, attack: Option<Attack>, attack_first: bool) -> Settings {
-        let arithmetic = self.arithmetic.into();
-        if self.method == MethodArg::Auto {
-            return Settings { arithmetic, ..Settings::cascade(eps, attack) };
-        }
-        let method = Stage::Bound(self.method());
-        let attack = attack.map(Stage::Attack);
-        let stages = match (attack_first, self.method()) {
-            (true, Method::Box) => attack.into_iter().chain([method]).collect(),
-            (true, _) => [Stage::Bound(Method::Box)].into_iter().chain(attack).chain([method]).collect(),
-            (false, _) => [method].into_iter().chain(attack).collect(),
-        };
-        Settings { stages, step_form: self.step_form(), arithmetic, ..Settings::default() }
-    }
 }
 
 /// `--method`
@@ -153,6 +90,16 @@ impl From<PrecisionArg> for Precision {
         match precision {
             PrecisionArg::Float32 => Self::Float32,
             PrecisionArg::Float64 => Self::Float64,
+        }
+    }
+}
+
+impl PrecisionArg {
+    /// As it is typed and written.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Float32 => "float32",
+            Self::Float64 => "float64",
         }
     }
 }

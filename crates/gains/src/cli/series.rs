@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use gains_data::series::{Horizon, Part};
 
-use super::{ArithmeticArg, MethodArg, WorkArgs, size};
+use super::values::size;
 
 /// Which series a forecasting model is run on.
-#[derive(Args, Clone)]
+#[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Forecasting models")]
 pub struct SeriesArgs {
     /// Prepared file with the series [default: the prepared PhysioNet records in the data folder]
@@ -43,7 +43,7 @@ impl SeriesArgs {
 }
 
 /// What may move, and how much worse predictions may become.
-#[derive(Args, Clone)]
+#[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Forecasting models")]
 pub struct RegionArgs {
     /// Only these features (or statics) move [default: all features, and Age and Height]
@@ -101,47 +101,6 @@ pub enum GridArg {
     Own,
     /// Also the target's time, later times and time 1, with nothing observed, as the authors of GAINS do
     Authors,
-}
-
-/// `gains forecast`
-#[derive(Args)]
-pub struct ForecastArgs {
-    /// Model file
-    #[arg(long, value_name = "FILE")]
-    pub model: PathBuf,
-    /// Name of the record, of any part
-    #[arg(long, value_name = "ID")]
-    pub record: String,
-    /// Radius, in deviations of each feature
-    #[arg(long, value_parser = size, allow_negative_numbers = true, default_value = "0.1")]
-    pub eps: f64,
-    /// Folder with the data sets [default: $GAINS_DATA, else the user's data folder]
-    #[arg(long, value_name = "DIR")]
-    pub data_dir: Option<PathBuf>,
-    /// How to bound: auto, box, linear, tight or stepwise
-    #[arg(long, value_enum, default_value_t = MethodArg::Auto, hide_possible_values = true)]
-    pub method: MethodArg,
-    /// The arithmetic the proof is about: exact reals, or the network run in float32
-    #[arg(long, value_enum, default_value_t = ArithmeticArg::Real)]
-    pub arithmetic: ArithmeticArg,
-    /// Gradient steps of the attack
-    #[arg(long, value_name = "N", default_value_t = 200)]
-    pub steps: usize,
-    /// Features to draw, e.g. HR,MAP,Temp [default: the four observed most often, with those observed at the target first]
-    #[arg(long, value_name = "NAME,NAME", requires = "svg")]
-    pub plot: Vec<String>,
-    /// Draw observations, prediction, certified band and attack as an SVG picture
-    #[arg(long, value_name = "FILE")]
-    pub svg: Option<PathBuf>,
-    /// Write everything as JSON
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    #[command(flatten)]
-    pub work: WorkArgs,
-    #[command(flatten)]
-    pub series: SeriesArgs,
-    #[command(flatten)]
-    pub region: RegionArgs,
 }
 
 fn horizon(text: &str) -> Result<Horizon, String> {

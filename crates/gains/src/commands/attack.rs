@@ -1,101 +1,130 @@
 //! `gains attack`.
 
 use std::fmt::Write as _;
+use std::time::Instant;
 
-use gains_core::{Interval, Precision};
-use gains_ode::Inference;
+use serde_json::{Value, json};
 
-use gains_verify::Ball;
-
+use crate::campaign::{check_radii, items, report_panic, unlimited};
 use crate::cli::{AttackArgs, Global};
-use crate::commands::certify::check_target;
-use crate::commands::eval;
 use crate::failure::Outcome;
-use crate::output::{print, remark};
-use crate::table::{layout, percent};
-use crate::{files, forecasting, interrupt, progress, runner, samples};
+use crate::question::{Model, Reason, Struck, Task, micro};
+use crate::subject::Source;
+use crate::table::{layout, median, percent};
+use crate::{files, panics, progress, runner, tell};
 
-/// One attacked sample.
+/// One attacked sample; nothing is known of one whose attack panicked.
 struct Attacked {
-    prediction: Option<usize>,
-    witness: Option<(Vec<f64>, usize)>,
-    margin: f64,
+    eps: f64,
+    struck: Option<Struck>,
     seconds: f64,
 }
 
 /// Runs the command.
 pub fn run(args: &AttackArgs, global: &Global) -> Outcome {
-    let network = files::load_model(args.target.model.as_deref())?;
-    if files::forecasts(&network) {
-        return forecasting::attack::run(&network, args, global);
-    }
-    check_target(&args.target, &network)?;
-    let (images, indices) = samples::load(&args.target.data, &network)?;
-    let precision: Precision = args.precision.into();
-    let pixels = Interval::new(0.0, 1.0);
-    let tasks: Vec<(usize, f64)> =
-        indices.iter().flat_map(|&index| args.target.eps.iter().map(move |&eps| (index, eps))).collect();
+    let model = Model::new(files::load_model(args.target.model.as_deref())?);
+    let attack = args.attack.plan(&model)?;
+    let target = &args.target;
+    let source = Source::open(&model, &target.data, &target.series, &target.region)?;
+    let subject = source.subject(&model, &target.data, &target.series, &target.region)?;
+    check_radii(&*subject, &target.eps)?;
+    let tasks = items(&*subject, &target.eps);
     let bar = progress::bar(tasks.len() as u64, global.quiet, progress::ITEMS);
     bar.set_prefix("attack");
     let work = |&(index, eps): &(usize, f64)| {
-        let started = std::time::Instant::now();
-        let image = images.image(index);
-        let label = images.label(index);
-        let prediction = Inference::run(&network, &image, precision).ok().map(|run| run.prediction());
-        let mut attack = eval::attack(&args.attack);
-        attack.seed ^= index as u64;
-        let (witness, margin) = if prediction == Some(label) {
-            let ball = Ball::new(&network, &image, label, eps, pixels, precision);
-            let found = attack.run(&ball, &interrupt::requested);
-            let witness = found.witness.and_then(|point| {
-                let wrong = Inference::run(&network, &point, precision).ok()?.prediction();
-                Some((point, wrong))
-            });
-            (witness, found.margin)
-        } else {
-            (None, f64::NAN)
-        };
-        Attacked { prediction, witness, margin, seconds: started.elapsed().as_secs_f64() }
+        panics::provoke(index);
+        let started = Instant::now();
+        let attack = attack.on(index as u64);
+        let struck = subject.question(index, eps).attack(&attack, args.precision.into(), unlimited());
+        (struck, micro(started.elapsed()))
     };
+    let setting = subject.setting();
     let mut lines = String::new();
     let mut outcomes = Vec::new();
-    runner::for_each(&tasks, runner::threads(args.threads), work, |&(index, eps), a| {
+    runner::for_each(&tasks, runner::threads(args.threads), work, |&(index, eps), outcome| {
         bar.inc(1);
-        let line = serde_json::json!({
-            "index": index, "label": images.label(index), "prediction": a.prediction, "eps": eps,
-            "found": a.witness.is_some(),
-            "adversarial_prediction": a.witness.as_ref().map(|w| w.1),
-            "margin": a.margin, "seconds": a.seconds, "model": network.hash,
-            "witness": a.witness.as_ref().map(|w| &w.0),
-        });
+        let (struck, seconds, reason) = match outcome {
+            Ok((struck, seconds)) => (Some(struck), seconds, None),
+            Err(panicked) => {
+                report_panic(&bar, &*subject, (index, Some(eps)), &panicked);
+                (None, micro(panicked.elapsed), Some(Reason::Internal(panicked.to_string())))
+            }
+        };
+        let mut line = subject.struck_json(index, struck.as_ref());
+        extend(
+            &mut line,
+            json!({
+                "eps": eps, "seconds": seconds, "model": subject.network().hash,
+                "reason": reason.as_ref().map(ToString::to_string), "reason_code": reason.as_ref().map(Reason::code),
+                "data": setting.data, "split": setting.split, "question": setting.forecast.as_ref().map(|f| &f.question),
+                "attack": attack, "precision": args.precision.word(), "version": env!("CARGO_PKG_VERSION"),
+            }),
+        );
         let _ = writeln!(lines, "{line}");
-        outcomes.push((eps, a.prediction == Some(images.label(index)), a.witness.is_some()));
+        outcomes.push(Attacked { eps, struck, seconds });
         Ok(())
     })?;
     bar.finish_and_clear();
     let stdout = files::deliver(args.out.as_deref(), lines.as_bytes())?;
-    let rows: Vec<Vec<String>> = args
-        .target
-        .eps
-        .iter()
-        .map(|eps| {
-            let mine: Vec<_> = outcomes.iter().filter(|o| o.0 == *eps).collect();
-            let correct = mine.iter().filter(|o| o.1).count();
-            let broken = mine.iter().filter(|o| o.2).count();
-            vec![
-                eps.to_string(),
-                mine.len().to_string(),
-                percent(correct, mine.len()),
-                percent(correct - broken, mine.len()),
-                broken.to_string(),
-            ]
-        })
-        .collect();
-    let table = layout(&["eps", "samples", "standard %", "adversarial %", "broken"], &rows);
-    if stdout {
-        remark(&table);
-        Ok(())
-    } else {
-        print(&table)
+    let of_radius = |eps: &f64| {
+        let mine: Vec<&Attacked> = outcomes.iter().filter(|o| o.eps == *eps).collect();
+        match subject.task() {
+            Task::Classes => row_of_classes(*eps, &mine),
+            Task::Forecasts => row_of_forecasts(*eps, &mine),
+        }
+    };
+    let header: &[&str] = match subject.task() {
+        Task::Classes => &["eps", "samples", "standard %", "adversarial %", "broken"],
+        Task::Forecasts => &["eps", "records", "mae", "attacked mae", "adversarial %", "broken", "s median"],
+    };
+    let rows: Vec<Vec<String>> = target.eps.iter().map(of_radius).collect();
+    let title = setting.forecast.map_or(String::new(), |forecast| format!("{}\n\n", forecast.question));
+    tell::summary(&format!("{title}{}", layout(header, &rows)), stdout)
+}
+
+fn extend(line: &mut Value, more: Value) {
+    if let (Value::Object(line), Value::Object(more)) = (line, more) {
+        line.extend(more);
+    }
+}
+
+fn row_of_classes(eps: f64, mine: &[&Attacked]) -> Vec<String> {
+    let count = |is: fn(&Struck) -> bool| mine.iter().filter(|a| a.struck.as_ref().is_some_and(is)).count();
+    // Only what is classified correctly is attacked, and then a margin was seen.
+    let correct = count(|s| matches!(s, Struck::Classes { margin, .. } if !margin.is_nan()));
+    let broken = count(|s| matches!(s, Struck::Classes { broken: Some(_), .. }));
+    vec![
+        eps.to_string(),
+        mine.len().to_string(),
+        percent(correct, mine.len()),
+        percent(correct - broken, mine.len()),
+        broken.to_string(),
+    ]
+}
+
+fn row_of_forecasts(eps: f64, mine: &[&Attacked]) -> Vec<String> {
+    let errors = |attacked: &&Attacked| match &attacked.struck {
+        Some(Struck::Forecasts { mae, attacked, .. }) => (*mae, *attacked),
+        _ => (None, None),
+    };
+    let is_broken = |a: &&&Attacked| matches!(a.struck, Some(Struck::Forecasts { broken: Some(_), .. }));
+    let broken = mine.iter().filter(is_broken).count();
+    vec![
+        eps.to_string(),
+        mine.len().to_string(),
+        mean(mine.iter().map(|a| errors(a).0)),
+        mean(mine.iter().map(|a| errors(a).1)),
+        percent(mine.len() - broken, mine.len()),
+        broken.to_string(),
+        median(mine.iter().map(|a| a.seconds).collect()).map_or("–".into(), |s| format!("{s:.3}")),
+    ]
+}
+
+fn mean(values: impl Iterator<Item = Option<f64>>) -> String {
+    match values.collect::<Option<Vec<f64>>>() {
+        Some(values) if !values.is_empty() => {
+            format!("{:.4}", values.iter().sum::<f64>() / values.len() as f64)
+        }
+        _ => "–".into(),
     }
 }

@@ -4,18 +4,15 @@ mod growth;
 
 use std::time::Instant;
 
-use gains_core::{Network, Precision};
-use gains_data::Images;
-use gains_ode::Inference;
-use gains_verify::limits::Clock;
-use gains_verify::verifier::Settings;
-use gains_verify::{Budget, Method, Verifier};
+use gains_core::Arithmetic;
 
-use crate::cli::{BenchArgs, BenchStudy, DataArgs, Global};
-use crate::failure::{Failure, Outcome};
-use crate::output::{plain, print, say};
+use crate::campaign::{check_radii, items};
+use crate::cli::{BenchArgs, BenchStudy, Global, RegionArgs};
+use crate::failure::Outcome;
+use crate::question::{Budget, Method, Model, Task, Way};
+use crate::subject::{Source, Subject};
 use crate::table::{layout, median};
-use crate::{files, interrupt, progress, runner, samples};
+use crate::{files, interrupt, panics, progress, runner, tell};
 
 /// Graph sizes reported apart: a name and the most vertices it holds.
 const CLASSES: [(&str, usize); 5] =
@@ -33,26 +30,30 @@ pub fn run(args: &BenchArgs, global: &Global) -> Outcome {
     if let Some(BenchStudy::Growth(args)) = &args.study {
         return growth::run(args, global);
     }
-    let verifier = Verifier::new(files::load_classifier(args.model.as_deref())?);
-    let (images, correct) = correct_samples(&args.data, verifier.network())?;
-    let tasks: Vec<(usize, f64)> =
-        correct.iter().flat_map(|&index| args.eps.iter().map(move |&eps| (index, eps))).collect();
+    let model = Model::new(files::load_model(args.model.as_deref())?);
+    let region = RegionArgs::default();
+    let source = Source::open(&model, &args.data, &args.series, &region)?;
+    let subject = source.subject(&model, &args.data, &args.series, &region)?;
+    check_radii(&*subject, &args.eps)?;
+    let measured = measured_samples(&*subject);
+    let mut tasks = items(&*subject, &args.eps);
+    tasks.retain(|(index, _)| measured.contains(index));
     let bound = |&(index, eps): &(usize, f64), method: Method| {
+        let way = Way { method, step_form: args.step_form.into(), arithmetic: Arithmetic::Real };
         let started = Instant::now();
-        let settings = Settings { step_form: args.step_form.into(), ..Settings::default() };
-        let clock = Clock::start(Budget::default());
-        let outcome =
-            verifier.bounds(&images.image(index), images.label(index), eps, method, &settings, clock);
-        let size = outcome.as_ref().map_or((0, 0), |(_, analysis)| analysis.graph_size());
-        drop(outcome);
+        let outcome = panics::contain(|| {
+            let question = subject.question(index, eps);
+            question.bound(way, Budget::default(), |bounded| bounded.size)
+        });
+        let size = outcome.ok().and_then(Result::ok).unwrap_or((0, 0));
         Measured { method, vertices: size.0, edges: size.1, seconds: started.elapsed().as_secs_f64() }
     };
-    let rounds = args.rounds as usize;
-    let bar = progress::bar((tasks.len() * METHODS.len() * rounds) as u64, global.quiet, progress::ITEMS);
+    let (rounds, words) = (args.rounds as usize, measured_methods(model.task()));
+    let bar = progress::bar((tasks.len() * words.len() * rounds) as u64, global.quiet, progress::ITEMS);
     bar.set_prefix("bench");
     let mut all = Vec::new();
     for task in tasks.iter().take_while(|_| !interrupt::requested()) {
-        for method in METHODS {
+        for &method in words {
             let mut measured: Vec<Measured> = (0..rounds).map(|_| bound(task, method)).collect();
             measured.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
             all.push(measured.swap_remove(rounds / 2));
@@ -60,39 +61,46 @@ pub fn run(args: &BenchArgs, global: &Global) -> Outcome {
         }
     }
     bar.finish_and_clear();
-    let name = plain(&verifier.network().description.name);
-    say!("{name}, {} correct samples, eps {:?}, one thread, median of {rounds}\n", correct.len(), args.eps)?;
-    print(&layout(&HEADER, &rows(&all)))?;
+    let name = &subject.network().description.name;
+    let mut text = format!(
+        "{name}, {} correct samples, eps {:?}, one thread, median of {rounds}\n\n{}",
+        measured.len(),
+        args.eps,
+        layout(&HEADER, &rows(words, &all))
+    );
     if let Some(megabytes) = peak_memory() {
-        say!("\npeak memory {megabytes:.0} MB (one thread)")?;
+        text.push_str(&format!("\npeak memory {megabytes:.0} MB (one thread)\n"));
     }
+    tell::print(&text)?;
     if runner::threads(None) > 1 && !interrupt::requested() {
-        let ratio = scaling(&tasks, rounds, |task| bound(task, Method::Gains));
-        say!("two threads do the samples {ratio:.2} times as fast as one (median of {rounds})")?;
+        let last = words[words.len().saturating_sub(2)];
+        let ratio = scaling(&tasks, rounds, |task| bound(task, last));
+        tell::print(&format!(
+            "two threads do the samples {ratio:.2} times as fast as one (median of {rounds})\n"
+        ))?;
     }
     Ok(())
 }
 
-/// The chosen samples that are classified correctly: others are never analysed, so never measured either.
-fn correct_samples(args: &DataArgs, network: &Network) -> Result<(Images, Vec<usize>), Failure> {
-    let (images, indices) = samples::load(args, network)?;
-    let correct = indices
-        .into_iter()
-        .filter(|&i| {
-            Inference::run(network, &images.image(i), Precision::Float64)
-                .is_ok_and(|run| run.prediction() == images.label(i))
-        })
-        .collect();
-    Ok((images, correct))
+/// The methods that are measured.
+fn measured_methods(task: Task) -> &'static [Method] {
+    match task {
+        Task::Classes => &[Method::Box, Method::Linear, Method::Gains, Method::Tight],
+        Task::Forecasts => &[Method::Box, Method::Gains, Method::Tight],
+    }
 }
 
-const METHODS: [Method; 4] = [Method::Box, Method::Linear, Method::Gains, Method::Tight];
+/// The chosen samples that are worth measuring.
+fn measured_samples(subject: &dyn Subject) -> Vec<usize> {
+    subject.indices().iter().copied().filter(|&index| subject.is_measured(index)).collect()
+}
+
 const HEADER: [&str; 7] =
     ["method", "graph vertices", "samples", "median V/E", "ms median", "ms 90 %", "ms max"];
 
-fn rows(all: &[Measured]) -> Vec<Vec<String>> {
+fn rows(words: &[Method], all: &[Measured]) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
-    for method in METHODS {
+    for &method in words {
         let mut least = 0;
         for (name, most) in CLASSES {
             let mine: Vec<&Measured> = all

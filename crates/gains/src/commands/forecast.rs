@@ -2,191 +2,153 @@
 
 mod picture;
 
-use std::time::Duration;
-
 use gains_core::BoxVec;
-use gains_ode::mean_absolute_error;
-use gains_verify::limits::Clock;
-use gains_verify::series::enclosure::Way;
-use gains_verify::series::{
-    Enclosure, ForecastProperty, MixForm, Perturbation, SeriesAttack, SeriesMethod, Target,
-};
-use gains_verify::{Budget, Reason, StepForm};
 use serde_json::{Value, json};
 
-use crate::cli::{ForecastArgs, Global, MethodArg};
+use crate::campaign::{budget, watch};
+use crate::cli::{BoundArgs, ForecastArgs, Global};
 use crate::failure::{Failure, Outcome};
-use crate::forecasting::decide::{Question, check_method, precision_of};
-use crate::forecasting::region::Region;
-use crate::forecasting::source::{Item, SeriesSet, Source};
-use crate::output::{note, plain, print};
+use crate::question::{
+    AttackPlan, Findings, Forecasted, Model, Plan, Purpose, Reason, Sample, Task, Verdict, precision_of,
+};
+use crate::subject::{Item, SeriesSource, SeriesSubject};
 use crate::table::layout;
-use crate::{files, interrupt};
+use crate::{files, interrupt, panics, tell};
 
 /// Runs the command.
 pub fn run(args: &ForecastArgs, global: &Global) -> Outcome {
-    check_method(args.method)?;
-    let network = files::load_model(Some(&args.model))?;
-    if !files::forecasts(&network) {
+    let model = Model::new(files::load_model(Some(&args.model))?);
+    if model.task() == Task::Classes {
         let name = args.model.display();
         return Err(Failure::usage(format!("'{name}' classifies images, it does not forecast"))
             .hint("choose a forecasting model; for images there is `gains predict`"));
     }
-    let source = Source::open(&args.series, args.data_dir.as_deref())?;
-    let set = source.set(&network, &args.series)?;
-    let region = Region::new(&args.region, &set.names, set.kind())?;
-    let plotted = set.names.features_of(&args.plot)?;
-    let (part, index) = set.find(&args.record)?;
-    let item = set.item(part, index);
-    let broken = |e: gains_ode::ForecastError| {
-        Failure::new(format!("record {}: {e}", args.record)).hint("`gains model show` tells how it is solved")
-    };
-    let target = Target::new(&network, item.observations.target_time).map_err(broken)?;
-    let precision = precision_of(args.arithmetic.into());
-    let run = target.forecaster.run(&item.observations, precision).map_err(broken)?;
-    let (truth, mask) = (&item.series.target, &item.series.target_mask);
-    let property = ForecastProperty::new(truth, mask, run.output(), region.tolerance)
-        .ok_or_else(|| Failure::new(format!("record {}: the prediction is no number", args.record)))?;
-    let perturbation = region.at(&network, args.eps);
-    let bounds = bound(args, &target, &item, &perturbation, &property);
-    let question =
-        Question { network: &network, item: &item, perturbation: &perturbation, tolerance: region.tolerance };
-    let attack = SeriesAttack { steps: args.steps, ..SeriesAttack::default() };
-    let attacked = question.attack(attack, precision, &interrupt::requested).and_then(|found| {
-        let run = target.forecaster.run(found.worst.as_ref()?, precision).ok()?;
-        Some((run.output().to_vec(), found.error))
-    });
+    let attack = AttackPlan { steps: args.steps, ..AttackPlan::PAPER };
+    let bounds = BoundArgs { method: args.method, step_form: None, arithmetic: args.arithmetic };
+    let plan = Plan::new(model.task(), &bounds, Some(attack), Purpose::Evaluate)?;
+    let source = SeriesSource::open(&args.series, args.data_dir.as_deref())?;
+    let subject = SeriesSubject::new(&source, &model, None, &args.series, &args.region)?;
+    let plotted = subject.set().names.features_of(&args.plot)?;
+    let forecast = panics::contain(|| Forecast::make(args, &plan, &subject, &model));
+    let forecast = forecast.map_err(|caught| {
+        Failure::new(format!("record {}: gains panicked: {caught}", args.record))
+            .hint("please report it with the model and the record")
+    })??;
     if interrupt::requested() {
-        note!("interrupted; nothing was written");
+        tell::note("interrupted; nothing was written");
         return Ok(());
     }
-    let view = View {
-        set: &set,
-        item: &item,
-        radii: perturbation.features.iter().map(|a| a.radius).collect(),
-        prediction: run.output(),
-        bounds,
-        attacked,
-        mae: mean_absolute_error(run.output(), truth, mask),
-        limit: property.limit,
-        title: format!(
-            "{}, record {} ({part}), eps {}",
-            plain(&network.description.name),
-            args.record,
-            args.eps
-        ),
-        question: format!("{}, {}", set.describe(), region.words()),
-    };
-    print(&view.text())?;
+    let view = View { subject: &subject, forecast: &forecast };
+    tell::print(&view.text())?;
     if let Some(path) = &args.json {
-        let value = view.json(&network.hash, args.eps);
+        let value = view.json(&model.network().hash, args.eps);
         files::write_atomically(path, (value.to_string() + "\n").as_bytes())?;
     }
     if let Some(path) = &args.svg {
         files::write_atomically(path, picture::draw(&view, &plotted)?.as_bytes())?;
     }
-    if !global.quiet {
-        for path in args.json.iter().chain(&args.svg) {
-            note!("wrote {}", path.display());
-        }
-    }
+    tell::written(args.json.iter().chain(&args.svg), global.quiet);
     Ok(())
 }
 
-/// Bounds of all features and of the error. `auto` goes on step by step where boxes grew beyond use.
-fn bound(
-    args: &ForecastArgs,
-    target: &Target<'_>,
-    item: &Item,
-    perturbation: &Perturbation,
-    property: &ForecastProperty,
-) -> Result<Bounds, Reason> {
-    let clock = Clock::start(Budget {
-        timeout: Some(Duration::from_secs_f64(args.work.timeout)),
-        vertices: args.work.max_vertices,
-        memory: args.work.max_memory.saturating_mul(1 << 20),
-        interrupted: &interrupt::requested,
-    });
-    let by = |method: SeriesMethod| {
-        let arithmetic = args.arithmetic.into();
-        let way = Way { method, mix: MixForm::Exact, step_form: StepForm::Difference, arithmetic };
-        let enclosure = Enclosure::new(target, &item.observations, perturbation, way, clock)?;
-        let all: Vec<usize> = (0..property.truth.len()).collect();
-        let band = enclosure.intervals(&all)?;
-        let pick = |side: &[f64]| property.observed.iter().map(|&i| side[i]).collect();
-        let seen = BoxVec::new(pick(&band.lower), pick(&band.upper));
-        let worst = property.worst(&seen).min(property.worst_together(&enclosure, &seen)?);
-        Ok(Bounds { band, worst, method })
-    };
-    match args.method {
-        MethodArg::Box => by(SeriesMethod::Box),
-        MethodArg::Linear => by(SeriesMethod::Linear),
-        MethodArg::Stepwise => by(SeriesMethod::Stepwise),
-        MethodArg::Tight | MethodArg::Gains | MethodArg::Symbolic => by(SeriesMethod::Tight),
-        MethodArg::Auto => match by(SeriesMethod::Tight) {
-            Err(Reason::Overflow { .. }) => by(SeriesMethod::Stepwise),
-            bounds => bounds,
-        },
-    }
+/// Everything that is known about one record.
+struct Forecast {
+    item: Item,
+    title: String,
+    /// How far each feature may move.
+    radii: Vec<f64>,
+    prediction: Vec<f64>,
+    mae: f64,
+    limit: f64,
+    verdict: Verdict,
+    /// Proved: the error stays at or below this.
+    certified: Option<f64>,
+    /// On the scale of the network.
+    band: Result<BoxVec, Reason>,
+    /// What made it.
+    method: String,
+    /// Predictions for the worst series found, and their error.
+    attacked: Option<(Vec<f64>, f64)>,
 }
 
-/// What is proved.
-struct Bounds {
-    /// Of all features, on the scale of the network.
-    band: BoxVec,
-    /// Of the error.
-    worst: f64,
-    method: SeriesMethod,
+impl Forecast {
+    /// Everything from one look of the verifier: the band, the verdict, and the worst an attack finds.
+    fn make(
+        args: &ForecastArgs,
+        plan: &Plan,
+        subject: &SeriesSubject<'_>,
+        model: &Model,
+    ) -> Result<Self, Failure> {
+        let (part, index) = subject.set().find(&args.record)?;
+        panics::provoke(index);
+        let (item, question) = subject.ask(part, index, args.eps);
+        let radii = match &question.sample {
+            Sample::Series { perturbation, .. } => perturbation.features.iter().map(|a| a.radius).collect(),
+            Sample::Image { .. } => Vec::new(),
+        };
+        let fail = |what: String| {
+            Failure::new(format!("record {}: {what}", args.record))
+                .hint("`gains model show` tells how it is solved")
+        };
+        let precision = precision_of(args.arithmetic.into());
+        let run = question.run(precision, &watch()).map_err(fail)?;
+        let Forecasted { answer, band, attacked } =
+            question.forecast(plan, budget(&args.work)).map_err(|reason| fail(reason.to_string()))?;
+        let Findings::Forecasts { mae: Some(mae), limit: Some(limit), certified, .. } = answer.findings
+        else {
+            return Err(fail("the prediction is NaN or infinite".into()));
+        };
+        let certified = certified.filter(|_| band.is_ok());
+        let name = &model.network().description.name;
+        let title = format!("{name}, record {} ({part}), eps {}", args.record, args.eps);
+        // The method that made the band: the last that bounded.
+        let bounds = answer.stages.iter().rev().find(|stage| stage.name != "attack");
+        let method = bounds.map_or_else(String::new, |stage| stage.name.clone());
+        let prediction = run.output;
+        let verdict = answer.verdict;
+        Ok(Self { item, title, radii, prediction, mae, limit, verdict, certified, band, method, attacked })
+    }
 }
 
 /// What is shown.
 struct View<'a> {
-    set: &'a SeriesSet<'a>,
-    item: &'a Item,
-    /// How far each feature may move.
-    radii: Vec<f64>,
-    prediction: &'a [f64],
-    bounds: Result<Bounds, Reason>,
-    /// Predictions for the worst series found, and their error.
-    attacked: Option<(Vec<f64>, f64)>,
-    mae: f64,
-    limit: f64,
-    title: String,
-    question: String,
+    subject: &'a SeriesSubject<'a>,
+    forecast: &'a Forecast,
 }
 
 impl View<'_> {
     fn observed(&self, feature: usize) -> usize {
-        let width = self.set.names.features.len();
-        self.item.series.mask.iter().skip(feature).step_by(width).filter(|seen| **seen).count()
+        let width = self.subject.set().names.features.len();
+        self.forecast.item.series.mask.iter().skip(feature).step_by(width).filter(|seen| **seen).count()
     }
 
     fn verdict(&self) -> String {
-        let broken = self.attacked.as_ref().is_some_and(|(_, error)| *error >= self.limit);
-        match &self.bounds {
-            _ if broken => "falsified".into(),
-            Ok(bounds) if bounds.worst < self.limit => "verified".into(),
-            Ok(_) => "unknown: bounds too loose".into(),
-            Err(reason) => format!("unknown: {reason}"),
+        match &self.forecast.verdict {
+            Verdict::Verified => "verified".into(),
+            Verdict::Falsified(_) => "falsified".into(),
+            Verdict::Unknown(Reason::Loose { .. }) => "unknown: bounds too loose".into(),
+            Verdict::Unknown(reason) => format!("unknown: {reason}"),
+            Verdict::Misclassified => "misclassified".into(),
         }
     }
 
     fn text(&self) -> String {
         let mut rows = Vec::new();
-        for (i, name) in self.set.names.features.iter().enumerate() {
-            let raw = |value: f64| self.set.raw(i, value);
-            let (low, high) = match &self.bounds {
-                Ok(b) => (shown(raw(b.band.lower[i]), f64::floor), shown(raw(b.band.upper[i]), f64::ceil)),
+        for (i, name) in self.subject.set().names.features.iter().enumerate() {
+            let raw = |value: f64| self.subject.set().raw(i, value);
+            let (low, high) = match &self.forecast.band {
+                Ok(b) => (shown(raw(b.lower[i]), f64::floor), shown(raw(b.upper[i]), f64::ceil)),
                 Err(_) => ("–".into(), "–".into()),
             };
-            let attacked = self.attacked.as_ref().map(|(output, _)| shown(raw(output[i]), f64::round));
-            let series = &self.item.series;
+            let attacked =
+                self.forecast.attacked.as_ref().map(|(output, _)| shown(raw(output[i]), f64::round));
+            let series = &self.forecast.item.series;
             let truth = series.target_mask[i].then(|| shown(raw(series.target[i]), f64::round));
             let dash = || "–".to_string();
             rows.push(vec![
                 name.clone(),
                 self.observed(i).to_string(),
-                shown(raw(self.prediction[i]), f64::round),
+                shown(raw(self.forecast.prediction[i]), f64::round),
                 low,
                 high,
                 attacked.unwrap_or_else(dash),
@@ -194,14 +156,18 @@ impl View<'_> {
             ]);
         }
         let header = ["feature", "observed", "prediction", "band low", "band high", "attacked", "truth"];
-        let mut text = format!("{}\n{}\n\n{}", self.title, self.question, layout(&header, &rows));
-        let time = self.set.raw_time(self.item.series.target_time);
+        let mut text =
+            format!("{}\n{}\n\n{}", self.forecast.title, self.subject.words(), layout(&header, &rows));
+        let time = self.subject.set().raw_time(self.forecast.item.series.target_time);
         text.push_str(&format!("\npredicted for time {time:.2}\n"));
-        text.push_str(&format!("mean absolute error {:.4}, limit {:.4}", self.mae, self.limit));
-        if let Ok(bounds) = &self.bounds {
-            text.push_str(&format!(", certified {:.4} ({})", bounds.worst, bounds.method));
+        text.push_str(&format!(
+            "mean absolute error {:.4}, limit {:.4}",
+            self.forecast.mae, self.forecast.limit
+        ));
+        if let (Some(certified), Ok(_)) = (self.forecast.certified, &self.forecast.band) {
+            text.push_str(&format!(", certified {certified:.4} ({})", self.forecast.method));
         }
-        if let Some((_, error)) = &self.attacked {
+        if let Some((_, error)) = &self.forecast.attacked {
             text.push_str(&format!(", attacked {error:.4}"));
         }
         text.push_str(&format!("\n{}\n", self.verdict()));
@@ -209,29 +175,30 @@ impl View<'_> {
     }
 
     fn json(&self, model: &str, eps: f64) -> Value {
-        let series = &self.item.series;
+        let series = &self.forecast.item.series;
         let feature = |(i, name): (usize, &String)| {
-            let raw = |value: f64| self.set.raw(i, value);
-            let band = self.bounds.as_ref().ok().map(|b| (b.band.lower[i], b.band.upper[i]));
-            let attacked = self.attacked.as_ref().map(|(output, _)| output[i]);
+            let raw = |value: f64| self.subject.set().raw(i, value);
+            let band = self.forecast.band.as_ref().ok().map(|b| (b.lower[i], b.upper[i]));
+            let attacked = self.forecast.attacked.as_ref().map(|(output, _)| output[i]);
             json!({
-                "name": name, "observed": self.observed(i), "eps": self.radii[i],
-                "prediction": raw(self.prediction[i]), "low": band.map(|b| raw(b.0)), "high": band.map(|b| raw(b.1)),
+                "name": name, "observed": self.observed(i), "eps": self.forecast.radii[i],
+                "prediction": raw(self.forecast.prediction[i]), "low": band.map(|b| raw(b.0)), "high": band.map(|b| raw(b.1)),
                 "attacked": attacked.map(raw), "truth": series.target_mask[i].then(|| raw(series.target[i])),
                 "normalised": {
-                    "prediction": self.prediction[i], "low": band.map(|b| b.0), "high": band.map(|b| b.1),
+                    "prediction": self.forecast.prediction[i], "low": band.map(|b| b.0), "high": band.map(|b| b.1),
                     "attacked": attacked, "truth": series.target_mask[i].then_some(series.target[i]),
                 },
             })
         };
-        let features: Vec<Value> = self.set.names.features.iter().enumerate().map(feature).collect();
-        let bounds = self.bounds.as_ref().ok();
+        let features: Vec<Value> =
+            self.subject.set().names.features.iter().enumerate().map(feature).collect();
+        let band = self.forecast.band.as_ref().ok();
         json!({
-            "model": model, "record": series.id, "eps": eps, "question": self.question,
-            "time": self.set.raw_time(series.target_time), "verdict": self.verdict(),
-            "mae": self.mae, "limit": self.limit, "certified_mae": bounds.map(|b| b.worst),
-            "method": bounds.map(|b| b.method.to_string()),
-            "attacked_mae": self.attacked.as_ref().map(|a| a.1), "features": features,
+            "model": model, "record": series.id, "eps": eps, "question": self.subject.words(),
+            "time": self.subject.set().raw_time(series.target_time), "verdict": self.verdict(),
+            "mae": self.forecast.mae, "limit": self.forecast.limit, "certified_mae": self.forecast.certified,
+            "method": band.map(|_| &self.forecast.method),
+            "attacked_mae": self.forecast.attacked.as_ref().map(|a| a.1), "features": features,
         })
     }
 }

@@ -1,65 +1,55 @@
 //! `gains predict`.
 
-use gains_core::Precision;
-use gains_ode::{Inference, StopReason};
-
-use crate::cli::{Global, PredictArgs};
+use crate::campaign::report_panic;
+use crate::cli::{Global, PredictArgs, RegionArgs};
 use crate::failure::{Failure, Outcome};
-use crate::output::{print, say};
-use crate::table::{layout, percent};
-use crate::{files, forecasting, interrupt, progress, samples};
+use crate::question::Model;
+use crate::subject::Source;
+use crate::table::layout;
+use crate::{files, interrupt, panics, progress, tell};
 
 /// Runs the command.
 pub fn run(args: &PredictArgs, global: &Global) -> Outcome {
-    let network = files::load_model(args.model.as_deref())?;
-    if files::forecasts(&network) {
-        return forecasting::predict::run(&network, args, global);
-    }
-    forecasting::refuse_series_flag(args.series.given(), &network)?;
-    let (images, indices) = samples::load(&args.data, &network)?;
-    let precision: Precision = args.precision.into();
-    let bar = progress::bar(indices.len() as u64, global.quiet, progress::ITEMS);
-    let mut rows = Vec::new();
-    let mut correct = 0;
-    for &index in indices.iter().take_while(|_| !interrupt::requested()) {
+    let model = Model::new(files::load_model(args.model.as_deref())?);
+    let region = RegionArgs::default();
+    let source = Source::open(&model, &args.data, &args.series, &region)?;
+    let subject = source.subject(&model, &args.data, &args.series, &region)?;
+    let bar = progress::bar(subject.indices().len() as u64, global.quiet, progress::ITEMS);
+    let (mut rows, mut scores, mut panicked) = (Vec::new(), Vec::new(), 0);
+    for &index in subject.indices().iter().take_while(|_| !interrupt::requested()) {
         bar.inc(1);
-        let label = images.label(index);
-        let run = Inference::run(&network, &images.image(index), precision)
-            .map_err(|e| Failure::new(format!("sample {index}: {e}")).hint("try --precision float64"))?;
-        let prediction = run.prediction();
-        correct += usize::from(prediction == label);
-        let accepted: usize = run.solutions().map(gains_ode::Solution::accepted).sum();
-        let rejected: usize = run.solutions().map(gains_ode::Solution::rejected).sum();
-        let evaluations: usize = run.solutions().map(|s| s.evaluations).sum();
-        let within = run.solutions().all(|s| s.stop == StopReason::Finished);
+        let shown = panics::contain(|| {
+            panics::provoke(index);
+            subject.predict(index, args.precision.into())
+        });
+        let shown = match shown {
+            Ok(shown) => shown.map_err(|e| {
+                Failure::new(format!("{}: {e}", subject.name(index))).hint("try --precision float64")
+            })?,
+            Err(caught) => {
+                report_panic(&bar, &*subject, (index, None), &caught);
+                panicked += 1;
+                continue;
+            }
+        };
+        scores.push(shown.score);
         if args.json {
-            say!(
-                "{}",
-                serde_json::json!({
-                    "index": index, "label": label, "prediction": prediction, "logits": run.output,
-                    "accepted": accepted, "rejected": rejected, "evaluations": evaluations,
-                    "within_tolerance": within, "model": network.hash,
-                })
-            )?;
-            continue;
+            tell::print(&format!("{}\n", shown.json))?;
+        } else {
+            rows.push(shown.row);
         }
-        let name = |class: usize| images.class_name(class).map_or_else(|| class.to_string(), String::from);
-        rows.push(vec![
-            index.to_string(),
-            name(label),
-            name(prediction),
-            if prediction == label { "yes" } else { "no" }.into(),
-            format!("{:.3}", run.output[prediction]),
-            format!("{accepted}+{rejected}"),
-            evaluations.to_string(),
-        ]);
     }
     bar.finish_and_clear();
     if !args.json {
-        let header =
-            ["index", "label", "prediction", "correct", "logit", "steps (accepted+rejected)", "evaluations"];
-        print(&layout(&header, &rows))?;
-        say!("\n{correct} of {} correct ({} %)", rows.len(), percent(correct, rows.len()))?;
+        let table = layout(subject.predict_header(), &rows);
+        tell::print(&format!("{table}\n{}", subject.predict_summary(&scores)))?;
+    }
+    if panicked > 0 {
+        return Err(Failure::new(format!(
+            "{panicked} of {} samples made gains panic",
+            subject.indices().len()
+        ))
+        .hint("the others are shown; please report it with the model and the lines above"));
     }
     Ok(())
 }

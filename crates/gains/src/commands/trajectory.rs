@@ -3,94 +3,93 @@
 mod picture;
 
 use gains_core::Precision;
+use gains_ode::Action;
 use gains_ode::integrate::Visit;
-use gains_ode::{Action, Graph, Inference};
-use gains_verify::box_step::{Reach, StepTrace};
-use gains_verify::limits::Clock;
-use gains_verify::verifier::Settings;
-use gains_verify::{Budget, Verifier};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cli::{Global, TrajectoryArgs};
 use crate::failure::{Failure, Outcome};
-use crate::output::{note, plain, print, say};
-use crate::samples::Selection;
+use crate::question::{Budget, Model, Plan, Purpose, Question, Ran, Task, TrajectoryGraph};
+use crate::subject::{Selection, Source, Subject};
 use crate::table::layout;
-use crate::{files, interrupt, samples};
+use crate::{files, interrupt, panics, tell};
 
 /// Runs the command.
 pub fn run(args: &TrajectoryArgs, global: &Global) -> Outcome {
-    args.bounds.check_for_images()?;
-    let verifier = Verifier::new(files::load_classifier(args.model.as_deref())?);
+    let model = Model::new(files::load_model(args.model.as_deref())?);
+    let plan = Plan::new(model.task(), &args.bounds, None, Purpose::Certify)?;
     let mut data = args.data.clone();
-    data.samples = Some(args.sample.to_string().parse::<Selection>().map_err(Failure::usage)?);
-    let (images, _) = samples::load(&data, verifier.network())?;
-    let image = images.image(args.sample);
-    let label = images.label(args.sample);
-    let concrete = Inference::run(verifier.network(), &image, Precision::Float64)
-        .map_err(|e| Failure::new(format!("sample {}: {e}", args.sample)))?;
-    let Some(solution) = concrete.solutions().next() else {
+    data.samples = Some(Selection::of([args.sample]));
+    let source = Source::open(&model, &data, &args.series, &args.region)?;
+    let subject = source.subject(&model, &data, &args.series, &args.region)?;
+    subject.check_radius(args.eps)?;
+    panics::contain(|| show(args, &plan, &*subject)).map_err(|caught| {
+        Failure::new(format!("{}: gains panicked: {caught}", subject.name(args.sample)))
+            .hint("please report it with the model")
+    })??;
+    tell::written(args.json.iter().chain(&args.svg), global.quiet);
+    Ok(())
+}
+
+fn show(args: &TrajectoryArgs, plan: &Plan, subject: &dyn Subject) -> Outcome {
+    panics::provoke(args.sample);
+    let name = subject.name(args.sample);
+    let question = subject.question(args.sample, args.eps);
+    let concrete = question.run(Precision::Float64, &crate::campaign::watch()).map_err(|e| {
+        Failure::new(format!("{name}: {e}")).hint("`gains model show` tells how the network is solved")
+    })?;
+    if concrete.trajectory.is_empty() {
         return Err(Failure::usage("the model has no ODE block, so there is no trajectory")
             .hint("`gains model show` lists its layers"));
-    };
-    let settings = Settings {
-        step_form: args.bounds.step_form(),
-        arithmetic: args.bounds.arithmetic.into(),
-        ..Settings::default()
-    };
-    let clock = Clock::start(Budget {
-        vertices: args.max_vertices,
-        interrupted: &interrupt::requested,
-        ..Budget::default()
+    }
+    let budget =
+        Budget { vertices: args.max_vertices, interrupted: &interrupt::requested, ..Budget::default() };
+    let title =
+        format!("{}, {name}, eps {}, method {}", subject.network().description.name, args.eps, plan.name());
+    let shown = question.bound(plan.way(), budget, |bounded| {
+        let Some(graph) = bounded.graph else {
+            return Err(Failure::new("the analysis has no trajectory graph"));
+        };
+        let trajectory = &concrete.trajectory[..];
+        let end = trajectory.last().map_or(1.0, |v| v.time + v.step);
+        let view = View { title, trajectory, graph, end };
+        let key = subject.key(args.sample);
+        let words = words(&question, &key, &concrete, bounded.margin);
+        tell::print(&format!("{}\n\n{}\n{words}", view.title, view.summary()))?;
+        if let Some(path) = &args.json {
+            let value = view.json(&subject.network().hash, args, key, bounded.margin);
+            files::write_atomically(path, (value.to_string() + "\n").as_bytes())?;
+        }
+        match &args.svg {
+            Some(path) => files::write_atomically(path, picture::draw(&view)?.as_bytes()),
+            None => Ok(()),
+        }
     });
-    let (bounds, analysis) = verifier
-        .bounds(&image, label, args.eps, args.bounds.method(), &settings, clock)
-        .map_err(|reason| {
-            Failure::new(format!("no graph for sample {} at eps {}: {reason}", args.sample, args.eps))
-                .hint("try a smaller --eps or a larger --max-vertices")
-        })?;
-    let Some(graph) = analysis.graphs().next() else {
-        return Err(Failure::new("the analysis has no trajectory graph"));
-    };
-    let view = View {
-        title: format!(
-            "{}, sample {}, eps {}, method {}",
-            verifier.network().description.name,
-            args.sample,
-            args.eps,
-            args.bounds.name()
-        ),
-        trajectory: &solution.trajectory,
-        graph,
-        end: solution.trajectory.last().map_or(1.0, |v| v.time + v.step),
-    };
-    say!("{}\n", plain(&view.title))?;
-    print(&view.summary())?;
-    say!(
-        "\nlabel {label}, prediction {}, smallest certified margin {:.6}",
-        concrete.prediction(),
-        bounds.margin()
-    )?;
-    if let Some(path) = &args.json {
-        let value = view.json(&verifier.network().hash, args, label, bounds.margin());
-        files::write_atomically(path, (value.to_string() + "\n").as_bytes())?;
-    }
-    if let Some(path) = &args.svg {
-        files::write_atomically(path, picture::draw(&view)?.as_bytes())?;
-    }
-    if !global.quiet {
-        for path in args.json.iter().chain(&args.svg) {
-            note!("wrote {}", path.display());
+    shown.map_err(|reason| {
+        Failure::new(format!("no graph for {name} at eps {}: {reason}", args.eps))
+            .hint("try a smaller --eps or a larger --max-vertices")
+    })?
+}
+
+/// What is said about the sample besides its trajectories.
+fn words(question: &Question<'_>, (key, value): &(&str, Value), ran: &Ran, margin: f64) -> String {
+    match question.task() {
+        Task::Forecasts => {
+            let mae = question.error(&ran.output);
+            format!("mean absolute error {mae:.6}, certified to stay {margin:.6} below its limit\n")
+        }
+        Task::Classes => {
+            let prediction = ran.largest();
+            format!("{key} {value}, prediction {prediction}, smallest certified margin {margin:.6}\n")
         }
     }
-    Ok(())
 }
 
 /// What is shown.
 struct View<'a> {
     title: String,
     trajectory: &'a [Visit],
-    graph: &'a Graph<Reach, StepTrace>,
+    graph: &'a TrajectoryGraph,
     /// End time.
     end: f64,
 }
@@ -144,7 +143,7 @@ impl View<'_> {
         text
     }
 
-    fn json(&self, model: &str, args: &TrajectoryArgs, label: usize, margin: f64) -> serde_json::Value {
+    fn json(&self, model: &str, args: &TrajectoryArgs, (key, named): (&str, Value), margin: f64) -> Value {
         let vertices: Vec<_> = self
             .graph
             .vertices
@@ -168,7 +167,7 @@ impl View<'_> {
             .map(|v| json!({"time": v.time, "step": v.step, "error": v.error, "action": word(v.action)}))
             .collect();
         json!({
-            "model": model, "sample": args.sample, "label": label, "eps": args.eps, "margin": margin,
+            "model": model, "sample": args.sample, key: named, "eps": args.eps, "margin": margin,
             "end_time": self.end, "trajectory": trajectory, "vertices": vertices, "edges": edges,
             "end": {"mean_width": self.graph.end.mean_width()},
         })

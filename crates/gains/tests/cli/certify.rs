@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{fails, gains, ok, records, run, stderr, stdout, text};
 
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 26] = [
     "index",
     "label",
     "prediction",
@@ -23,6 +23,16 @@ const KEYS: [&str; 16] = [
     "arithmetic",
     "model",
     "version",
+    "reason_code",
+    "witness",
+    "data",
+    "split",
+    "step_form",
+    "attack",
+    "timeout",
+    "max_vertices",
+    "max_memory",
+    "check",
 ];
 
 #[test]
@@ -43,11 +53,21 @@ fn results_have_exactly_the_promised_keys() {
         verdicts.insert(verdict.to_string());
         match verdict {
             "verified" => assert!(record["margin"].as_f64().unwrap() > 0.0 && record["reason"].is_null()),
-            "unknown" => assert!(!record["reason"].is_null()),
+            "unknown" => assert!(record["reason"].is_string() && record["reason_code"].is_string()),
+            "falsified" => assert_eq!(record["witness"].as_array().unwrap().len(), 784),
             "misclassified" => assert_ne!(record["label"], record["prediction"]),
             _ => {}
         }
         assert_eq!(record["arithmetic"], "real");
+        assert_eq!((&record["data"], &record["split"]), (&"fashion-mnist".into(), &"test".into()));
+        assert_eq!(record["attack"]["steps"], 100);
+        assert!(
+            record["stages"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(|s| s["name"].is_string() && s["seconds"].is_f64())
+        );
         assert_eq!(record["model"].as_str().unwrap().len(), 16);
     }
     assert!(verdicts.contains("verified") && verdicts.contains("misclassified"), "{verdicts:?}");
@@ -293,21 +313,21 @@ fn auto_tells_its_stages() {
     ]);
     let mut decided = HashSet::new();
     for record in records(&out) {
-        let stages = record["stages"].as_str().unwrap();
-        let names: Vec<&str> = stages.split(", ").filter_map(|s| s.split(' ').next()).collect();
+        let stages = record["stages"].as_array().unwrap();
+        let names: Vec<&str> = stages.iter().map(|stage| stage["name"].as_str().unwrap()).collect();
         match record["verdict"].as_str().unwrap() {
             "misclassified" => assert!(stages.is_empty(), "{record}"),
             // Without time for the whole region nothing is known about where it loses.
             "unknown" => {
-                assert!(!record["looseness"].is_null() || names.last() == Some(&"slopes"), "{record}");
+                let in_time = record["reason_code"] != "time" && names.last() != Some(&"slopes");
+                assert!(!record["looseness"].is_null() || !in_time, "{record}");
             }
             _ => {
                 assert_eq!(names[0], "attack", "{record}");
                 decided.insert(names.last().copied().unwrap().to_string());
             }
         }
-        let times: f64 =
-            stages.split(", ").filter_map(|s| s.split(' ').nth(1)).map(|t| t.parse::<f64>().unwrap()).sum();
+        let times: f64 = stages.iter().map(|stage| stage["seconds"].as_f64().unwrap()).sum();
         assert!(times <= record["seconds"].as_f64().unwrap() + 0.01, "{record}");
     }
     for stage in ["attack", "box", "tight"] {

@@ -11,10 +11,10 @@ use serde_json::Value;
 use crate::support::{fails, model_file, ok, records, run, stderr, stdout, text};
 
 /// A folder with a model for `pulse`, `pressure` and `age`, and 40 prepared records for it.
-struct Scene {
+pub struct Scene {
     folder: tempfile::TempDir,
-    model: String,
-    series: String,
+    pub model: String,
+    pub series: String,
 }
 
 /// A small network; its weights shrink with `gain`.
@@ -60,7 +60,7 @@ fn table() -> String {
 }
 
 impl Scene {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         network(&path("tiny.safetensors"), &["pulse", "pressure"], 1.0);
@@ -71,26 +71,26 @@ impl Scene {
         Self { model, series: text(&series).to_owned(), folder }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn args<'a>(&'a self, command: &'a str, rest: &[&'a str]) -> Vec<&'a str> {
+    pub fn args<'a>(&'a self, command: &'a str, rest: &[&'a str]) -> Vec<&'a str> {
         [&[command, "--model", &self.model, "--series", &self.series], rest].concat()
     }
 
-    fn ok(&self, command: &str, rest: &[&str]) -> String {
+    pub fn ok(&self, command: &str, rest: &[&str]) -> String {
         ok(&self.args(command, rest))
     }
 
-    fn fails(&self, command: &str, rest: &[&str], code: i32, message: &str) -> String {
+    pub fn fails(&self, command: &str, rest: &[&str], code: i32, message: &str) -> String {
         let printed = fails(&self.args(command, rest), code, message);
         assert!(printed.contains("hint:") || printed.contains("--help"), "{rest:?}\n{printed}");
         printed
     }
 }
 
-fn number(line: &Value, key: &str) -> f64 {
+pub fn number(line: &Value, key: &str) -> f64 {
     line[key].as_f64().unwrap_or_else(|| panic!("no {key} in {line}"))
 }
 
@@ -109,7 +109,10 @@ fn records_are_certified_and_a_run_goes_on_where_it_stopped() {
         assert!((limit - (1.1 * mae + 0.01)).abs() < 1e-9);
         match line["verdict"].as_str().unwrap() {
             "verified" => assert!(number(line, "certified_mae") < limit && line["reason"].is_null()),
-            "falsified" => assert!(number(line, "attacked_mae") >= limit),
+            "falsified" => {
+                assert!(number(line, "attacked_mae") >= limit);
+                assert!(line["witness"]["values"].is_array() && line["witness"]["statics"].is_array());
+            }
             "unknown" => assert!(line["reason"].is_string()),
             other => panic!("{other}"),
         }
@@ -120,6 +123,8 @@ fn records_are_certified_and_a_run_goes_on_where_it_stopped() {
         }
         assert!(line["record"].as_str().unwrap().starts_with('r'));
         assert!(line["question"].as_str().unwrap().contains("nu 0.1, delta 0.01"));
+        assert_eq!((number(line, "nu"), number(line, "horizon")), (0.1, 6.0));
+        assert_eq!((&line["data"], &line["split"]), (&"csv".into(), &"train".into()));
     }
     assert!(lines.iter().any(|l| l["verdict"] == "verified"), "nothing is certified at 0.001");
 
@@ -350,9 +355,6 @@ fn flags_of_the_other_kind_of_model_are_refused() {
     let images = model_file(scene.folder.path());
     let args = ["forecast", "--model", text(&images), "--record", "r1", "--series", &scene.series];
     fails(&args, 2, "classifies images");
-    for command in ["trajectory", "bench"] {
-        fails(&[command, "--model", &scene.model], 1, "forecasts series");
-    }
     fails(&["forecast", "--record", "r1"], 2, "--model");
 }
 

@@ -43,7 +43,9 @@ fn alone(activation: Activation, x: Interval, arithmetic: Arithmetic) -> Passing
     }
     let lines = Relaxation::new(activation, x, LowerSlope::MinArea, arithmetic);
     match activation {
-        Activation::Relu | Activation::LeakyRelu { .. } | Activation::Absolute if x.lower < 0.0 && x.upper > 0.0 => {
+        Activation::Relu | Activation::LeakyRelu { .. } | Activation::Absolute
+            if x.lower < 0.0 && x.upper > 0.0 =>
+        {
             let error = activation.evaluation_error(x.magnitude(), arithmetic);
             strip(lines.upper.slope, -error, lines.upper.intercept)
         }

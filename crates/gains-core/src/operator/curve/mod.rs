@@ -109,7 +109,12 @@ fn scaled(slope: Interval, d: Interval) -> Interval {
 }
 
 /// Lines in the change of the argument.
-pub(super) fn known_change(activation: Activation, c: &Changing<'_>, moved: &BoxVec, on: Support) -> ChangeKnown {
+pub(super) fn known_change(
+    activation: Activation,
+    c: &Changing<'_>,
+    moved: &BoxVec,
+    on: Support,
+) -> ChangeKnown {
     let one = |&i: &u32| {
         let i = i as usize;
         let slopes = activation.derivative_range(hull(c.before.0[0], c.after.0[0], i));

@@ -32,11 +32,12 @@ impl<F: Real> ForecastTrainer<F> {
         };
         let among =
             |names: &[String], list: &[String]| names.iter().map(|name| list.contains(name)).collect();
+        let perturbed = config.perturbed();
         let region = (eps > 0.0).then(|| Region {
             eps,
             ratio: report.ratio,
-            bounded: among(&self.names.features, &config.perturbation.bounded),
-            statics: among(&self.names.statics, &config.perturbation.statics),
+            bounded: among(&self.names.features, &perturbed.bounded),
+            statics: among(&self.names.statics, &perturbed.statics),
         });
         let part = schedule.map_or(0.0, |schedule| eps / schedule.target);
         let terms = Terms {

@@ -7,20 +7,15 @@ mod summary;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use gains_core::Precision;
-use gains_data::Images;
-use gains_ode::Inference;
-use gains_verify::limits::{Clock, Reason};
-use gains_verify::verifier::Settings;
-use gains_verify::{Budget, Method, Verifier};
+use gains_core::Arithmetic;
 
-use super::correct_samples;
-use crate::cli::{Global, GrowthArgs};
+use super::measured_samples;
+use crate::cli::{Global, GrowthArgs, RegionArgs, SeriesArgs};
 use crate::failure::{Failure, Outcome};
-use crate::output::{note, plain, print, say};
-use crate::samples::Selection;
+use crate::question::{Budget, Method, Question, Reason, StepForm, Task, Way};
+use crate::subject::{Selection, Source, Subject};
 use crate::table::{layout, median};
-use crate::{files, interrupt, progress};
+use crate::{files, interrupt, panics, progress, tell};
 use plan::{Plan, Point};
 
 /// The methods compared.
@@ -51,28 +46,42 @@ pub fn run(args: &GrowthArgs, global: &Global) -> Outcome {
     let mut data = args.data.clone();
     data.samples =
         Some(data.samples.map_or_else(|| "0..10".parse::<Selection>(), Ok).map_err(Failure::usage)?);
-    let base = plan.base().network();
-    let (images, samples) = correct_samples(&data, base)?;
+    let base = plan.base();
+    if base.task() == Task::Forecasts {
+        return Err(Failure::usage("bench growth is for models that classify images")
+            .hint("`gains bench` measures forecasting models"));
+    }
+    let (series, region) = (SeriesArgs::default(), RegionArgs::default());
+    let source = Source::open(base, &data, &series, &region)?;
+    let subject = source.subject(base, &data, &series, &region)?;
+    let samples = measured_samples(&*subject);
     if samples.is_empty() {
         return Err(Failure::usage(
             "none of the chosen samples is classified correctly, so none is measured",
         )
         .hint("choose others with --samples, e.g. --samples 0..20"));
     }
-    let all = measure(args, &plan, &images, &samples, global);
+    let all = measure(args, &plan, &*subject, &samples, global);
     if interrupt::requested() {
         let asked = samples.len() * plan.points.len() * METHODS.len();
-        note!("interrupted after {} of {asked} measurements; this is what they say", all.len());
+        tell::note(&format!(
+            "interrupted after {} of {asked} measurements; this is what they say",
+            all.len()
+        ));
     }
-    let title = format!("{}, {} correct samples, one thread", plain(&base.description.name), samples.len());
-    say!("{title}, median of {} round(s), limit {} s a sample\n", args.rounds, args.timeout)?;
+    let title = format!("{}, {} correct samples, one thread", base.network().description.name, samples.len());
     let panels = summary::panels(&plan, &all);
-    print(&layout(&summary::HEADER, &summary::rows(&panels)))?;
+    tell::print(&format!(
+        "{title}, median of {} round(s), limit {} s a sample\n\n{}",
+        args.rounds,
+        args.timeout,
+        layout(&summary::HEADER, &summary::rows(&panels))
+    ))?;
     if let Some((svg, csv)) = targets.filter(|_| !all.is_empty()) {
         files::write_atomically(&svg, picture::draw(&title, &panels)?.as_bytes())?;
         files::write_atomically(&csv, &summary::csv(&plan, &all)?)?;
         if !global.quiet {
-            note!("wrote {} and {}", svg.display(), csv.display());
+            tell::note(&format!("wrote {} and {}", svg.display(), csv.display()));
         }
     }
     Ok(())
@@ -96,7 +105,7 @@ fn targets(svg: &Path) -> Result<(PathBuf, PathBuf), Failure> {
 fn measure(
     args: &GrowthArgs,
     plan: &Plan,
-    images: &Images,
+    subject: &dyn Subject,
     samples: &[usize],
     global: &Global,
 ) -> Vec<Measured> {
@@ -105,11 +114,10 @@ fn measure(
     bar.set_prefix("growth");
     let mut all = Vec::with_capacity(length);
     'samples: for &sample in samples {
-        let image = images.image(sample);
         for (index, point) in plan.points.iter().enumerate() {
             for method in METHODS {
-                bar.set_message(format!("{method}, {}", plan.describe(point)));
-                let result = cost(args, plan.verifier(point), point, &image, method);
+                bar.set_message(format!("{}, {}", method.to_string(), plan.describe(point)));
+                let result = cost(args, &ask(subject, plan, point, sample), method);
                 if result == Cost::Unfinished(Reason::Interrupted) {
                     break 'samples;
                 }
@@ -122,12 +130,29 @@ fn measure(
     all
 }
 
+/// The question at a point: that the network keeps the answer it gives without a change. Another end time makes
+/// another network, which need not find the label.
+fn ask<'a>(
+    subject: &dyn Subject,
+    plan: &'a Plan,
+    point: &Point,
+    sample: usize,
+) -> Result<Question<'a>, Reason> {
+    let network = plan.model(point).network();
+    subject.question(sample, point.eps).about_own_answer(network).map_err(Reason::Concrete)
+}
+
 /// The median over the rounds; one round without an end makes the sample unfinished.
-fn cost(args: &GrowthArgs, verifier: &Verifier, point: &Point, image: &[f64], method: Method) -> Cost {
+fn cost(args: &GrowthArgs, question: &Result<Question<'_>, Reason>, method: Method) -> Cost {
+    let question = match question {
+        Ok(question) => question,
+        Err(reason) => return Cost::Unfinished(reason.clone()),
+    };
     let mut last = Cost::Unfinished(Reason::Interrupted);
     let mut times = Vec::new();
     for _ in 0..args.rounds {
-        last = once(args, verifier, point.eps, image, method);
+        last = panics::contain(|| once(args, question, method))
+            .unwrap_or_else(|caught| Cost::Unfinished(Reason::Internal(caught.to_string())));
         match last {
             Cost::Finished { seconds, .. } => times.push(seconds),
             Cost::Unfinished(_) => return last,
@@ -139,25 +164,17 @@ fn cost(args: &GrowthArgs, verifier: &Verifier, point: &Point, image: &[f64], me
     last
 }
 
-/// Bounds once. The property is that the network keeps the answer it gives without a change: another end time
-/// makes another network, which need not find the label.
-fn once(args: &GrowthArgs, verifier: &Verifier, eps: f64, image: &[f64], method: Method) -> Cost {
-    let answer = match Inference::run(verifier.network(), image, Precision::Float64) {
-        Ok(run) => run.prediction(),
-        Err(error) => return Cost::Unfinished(Reason::Concrete(error.to_string())),
-    };
-    let clock = Clock::start(Budget {
+/// Bounds once.
+fn once(args: &GrowthArgs, question: &Question<'_>, method: Method) -> Cost {
+    let budget = Budget {
         timeout: Some(Duration::from_secs_f64(args.timeout)),
         interrupted: &interrupt::requested,
         ..Budget::default()
-    });
+    };
+    let way = Way { method, step_form: StepForm::Independent, arithmetic: Arithmetic::Real };
     let started = Instant::now();
-    let outcome = verifier.bounds(image, answer, eps, method, &Settings::default(), clock);
-    match outcome {
-        Ok((bounds, analysis)) => {
-            let (vertices, edges) = analysis.graph_size();
-            let verified = bounds.margin() > 0.0;
-            drop(analysis);
+    match question.bound(way, budget, |bounded| (bounded.size, bounded.margin > 0.0)) {
+        Ok(((vertices, edges), verified)) => {
             Cost::Finished { seconds: started.elapsed().as_secs_f64(), vertices, edges, verified }
         }
         Err(reason) => Cost::Unfinished(reason),

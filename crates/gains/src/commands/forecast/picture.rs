@@ -35,24 +35,25 @@ pub fn draw(view: &View<'_>, asked: &[usize]) -> Result<String, Failure> {
 
 /// The features observed most often, those with a truth first.
 fn most_observed(view: &View<'_>) -> Vec<usize> {
-    let mut features: Vec<usize> = (0..view.prediction.len()).collect();
-    let rank = |i: usize| (view.observed(i) > 1 && view.item.series.target_mask[i], view.observed(i));
+    let mut features: Vec<usize> = (0..view.forecast.prediction.len()).collect();
+    let rank =
+        |i: usize| (view.observed(i) > 1 && view.forecast.item.series.target_mask[i], view.observed(i));
     features.sort_by_key(|&i| std::cmp::Reverse(rank(i)));
     features.truncate(MOST);
     features
 }
 
 fn paint(view: &View<'_>, chosen: &[usize], root: &Area<'_>) -> Result<(), Box<dyn Error>> {
-    root.draw(&Text::new(view.title.clone(), (20, 22), label(19)))?;
-    let summary = match &view.bounds {
-        Ok(bounds) => format!(
+    root.draw(&Text::new(view.forecast.title.clone(), (20, 22), label(19)))?;
+    let summary = match view.forecast.certified {
+        Some(certified) => format!(
             "mean absolute error {:.3}, certified to stay below {:.3}, limit {:.3}: {}",
-            view.mae,
-            (bounds.worst * 1e3).ceil() / 1e3,
-            view.limit,
+            view.forecast.mae,
+            (certified * 1e3).ceil() / 1e3,
+            view.forecast.limit,
             view.verdict()
         ),
-        Err(_) => format!("mean absolute error {:.3}: {}", view.mae, view.verdict()),
+        None => format!("mean absolute error {:.3}: {}", view.forecast.mae, view.verdict()),
     };
     root.draw(&Text::new(summary, (20, 46), label(14)))?;
     let entries = [
@@ -86,23 +87,23 @@ struct Values {
 
 impl Values {
     fn of(view: &View<'_>, feature: usize) -> Self {
-        let (set, series) = (view.set, &view.item.series);
+        let (set, series) = (view.subject.set(), &view.forecast.item.series);
         let raw = |value: f64| set.raw(feature, value);
         let width = set.names.features.len();
-        let radius = view.radii[feature].min(1e6);
+        let radius = view.forecast.radii[feature].min(1e6);
         let observed =
             series.times.iter().enumerate().filter(|(point, _)| series.mask[point * width + feature]);
         let points = observed.map(|(point, time)| {
             let value = series.values[point * width + feature];
             (set.raw_time(*time), [raw(value - radius), raw(value), raw(value + radius)])
         });
-        let band = view.bounds.as_ref().ok().map(|b| &b.band);
+        let band = view.forecast.band.as_ref().ok();
         Self {
             points: points.collect(),
             target: set.raw_time(series.target_time),
-            prediction: raw(view.prediction[feature]),
+            prediction: raw(view.forecast.prediction[feature]),
             band: band.map(|b| (raw(b.lower[feature]), raw(b.upper[feature]))),
-            attacked: view.attacked.as_ref().map(|(output, _)| raw(output[feature])),
+            attacked: view.forecast.attacked.as_ref().map(|(output, _)| raw(output[feature])),
             truth: series.target_mask[feature].then(|| raw(series.target[feature])),
         }
     }
@@ -158,7 +159,7 @@ fn series(
     area: &Area<'_>,
     last: bool,
 ) -> Result<(), Box<dyn Error>> {
-    let set = view.set;
+    let set = view.subject.set();
     let mut all: Vec<f64> = values.points.iter().flat_map(|(_, reach)| *reach).collect();
     all.extend(values.predicted().into_iter().chain(values.truth));
     let range = around(&all, 0.08);
@@ -187,7 +188,7 @@ fn series(
     }
     mesh.draw()?;
     // What is known ends here.
-    let known = view.item.series.times.last().map_or(0.0, |time| set.raw_time(*time));
+    let known = view.forecast.item.series.times.last().map_or(0.0, |time| set.raw_time(*time));
     let line = PathElement::new(vec![(known, range.start), (known, range.end)], BLACK.mix(0.25));
     chart.plotting_area().draw(&line)?;
     for (time, [low, value, high]) in &values.points {

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
+use gains_core::dag::Dag;
 use gains_core::description::{ControllerSpec, SolverSpec, Task};
-use gains_core::network::Layer;
-use gains_core::{AffineMap, Block, Network, Shape};
+use gains_core::{AffineMap, Circuit, Network, Operator, Shape, Step};
 use serde_json::Value;
 
 use crate::output::plain;
@@ -124,20 +124,23 @@ fn single(value: &Value) -> String {
 fn layers(network: &Network) -> String {
     let mut rows = Vec::new();
     if let Some(encoder) = &network.encoder {
-        for (name, stack) in encoder.parts() {
-            let parameters = stack.parameters().to_string();
-            rows.push(vec![format!("encoder {name}"), stack.output().to_string(), parameters]);
-            layer_rows(&stack.layers, stack.input, "  ", &mut rows);
+        for (name, circuit) in encoder.parts() {
+            let parameters = circuit.parameters().to_string();
+            rows.push(vec![format!("encoder {name}"), circuit.output_shape().to_string(), parameters]);
+            circuit_rows(circuit, "  ", &mut rows);
         }
     }
-    for block in &network.blocks {
-        match block {
-            Block::Stack(stack) => layer_rows(&stack.layers, stack.input, "", &mut rows),
-            Block::Ode(ode) => {
-                let parameters = ode.dynamics.parameters().to_string();
-                rows.push(vec!["ode".into(), ode.dynamics.input.to_string(), parameters]);
-                layer_rows(&ode.dynamics.layers, ode.dynamics.input, "  ", &mut rows);
-                for line in solver(&ode.solver) {
+    let chain = is_chain(&network.body);
+    for (value, node) in network.body.nodes() {
+        match &node.operator {
+            Step::Plain(operator) => {
+                rows.push(operator_row(operator, (value, &node.from), node.shape, "", chain))
+            }
+            Step::Ode(ode) => {
+                let dynamics = &ode.block.dynamics;
+                rows.push(vec!["ode".into(), node.shape.to_string(), dynamics.parameters().to_string()]);
+                circuit_rows(dynamics, "  ", &mut rows);
+                for line in solver(&ode.solver()) {
                     rows.push(vec![line, String::new(), String::new()]);
                 }
             }
@@ -151,29 +154,77 @@ fn task(task: &Task) -> String {
         Task::Classification { classes } => {
             format!("classification, {} classes: {}", classes.len(), classes.join(", "))
         }
-        Task::Forecasting { features, statics } => format!(
-            "forecasting, {} features: {}; {} statics: {}",
-            features.len(),
-            features.join(", "),
-            statics.len(),
-            statics.join(", ")
-        ),
+        Task::Forecasting { features, statics, horizon, ranges, perturbed } => {
+            let mut text = format!(
+                "forecasting, {} features: {}; {} statics: {}",
+                features.len(),
+                features.join(", "),
+                statics.len(),
+                statics.join(", ")
+            );
+            if let Some(horizon) = horizon {
+                text += &format!("; {horizon} ahead");
+            }
+            for (name, [low, high]) in ranges {
+                text += &format!("; {name} stays inside [{low}, {high}]");
+            }
+            if let Some(moving) = perturbed {
+                let also: Vec<&str> =
+                    moving.iter().filter(|n| statics.contains(n)).map(String::as_str).collect();
+                let fixed: Vec<&str> =
+                    features.iter().filter(|n| !moving.contains(n)).map(String::as_str).collect();
+                if !also.is_empty() {
+                    text += &format!("; perturbed besides the features: {}", also.join(", "));
+                }
+                if !fixed.is_empty() {
+                    text += &format!("; not perturbed: {}", fixed.join(", "));
+                }
+            }
+            text
+        }
     }
 }
 
-fn layer_rows(layers: &[Layer], input: Shape, indent: &str, rows: &mut Vec<Vec<String>>) {
-    let mut shape = input;
-    for layer in layers {
-        let (name, parameters) = match layer {
-            Layer::Activation(activation) => (activation.to_string(), 0),
-            Layer::Affine(map) => {
-                shape = map.output();
-                (affine(map), map.parameters())
-            }
-        };
-        let parameters = if parameters == 0 { String::new() } else { parameters.to_string() };
-        rows.push(vec![format!("{indent}{name}"), shape.to_string(), parameters]);
+/// Whether every node takes the one before it and nothing else.
+fn is_chain<O>(graph: &Dag<O>) -> bool {
+    graph.inputs().len() == 1 && graph.nodes().all(|(value, node)| node.from == [value - 1])
+}
+
+fn circuit_rows(circuit: &Circuit, indent: &str, rows: &mut Vec<Vec<String>>) {
+    let chain = is_chain(circuit);
+    for (value, node) in circuit.nodes() {
+        rows.push(operator_row(&node.operator, (value, &node.from), node.shape, indent, chain));
     }
+}
+
+/// A node with its number and what it takes, unless that is always the one before.
+fn operator_row(
+    operator: &Operator,
+    (value, from): (usize, &[usize]),
+    shape: Shape,
+    indent: &str,
+    chain: bool,
+) -> Vec<String> {
+    let (name, parameters) = match operator {
+        Operator::Affine(map) => (affine(map), map.parameters()),
+        Operator::Curve(activation) => (activation.to_string(), 0),
+        Operator::Sum(_) => ("add".into(), 0),
+        Operator::Product => ("product".into(), 0),
+        Operator::Blend(_) => ("blend".into(), 0),
+        Operator::Concat(_) => ("concatenate".into(), 0),
+        Operator::Slice(slice) => {
+            (format!("entries {} to {}", slice.first, slice.first + slice.length - 1), 0)
+        }
+    };
+    let parameters = if parameters == 0 { String::new() } else { parameters.to_string() };
+    let wiring = match chain {
+        true => String::new(),
+        false => {
+            let from: Vec<String> = from.iter().map(|v| format!("#{v}")).collect();
+            format!("#{value} = ({}) ", from.join(", "))
+        }
+    };
+    vec![format!("{indent}{wiring}{name}"), shape.to_string(), parameters]
 }
 
 fn affine(map: &AffineMap) -> String {

@@ -3,7 +3,6 @@
 use std::error::Error;
 use std::ops::Range;
 
-use gains_verify::Method;
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -12,6 +11,7 @@ use super::plan::Axis;
 use super::summary::{Cell, Panel};
 use crate::failure::Failure;
 use crate::picture::{Area, BAND, Mark, label, legend, svg};
+use crate::question::Method;
 
 const WIDTH: u32 = 960;
 const HEIGHT: u32 = 420;

@@ -2,12 +2,12 @@
 
 use gains_core::description::LayerSpec;
 use gains_core::model_file::{Tensors, build};
-use gains_core::{Block, Description, Network, WidenError, widen};
-use gains_verify::Verifier;
+use gains_core::{Description, Network, WidenError, widen};
 
 use crate::cli::GrowthArgs;
 use crate::failure::Failure;
 use crate::files;
+use crate::question::Model;
 
 /// What grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct Point {
 }
 
 struct Variant {
-    verifier: Verifier,
+    model: Model,
     end_time: f64,
     state: usize,
 }
@@ -91,13 +91,13 @@ impl Plan {
     }
 
     /// The network as it is.
-    pub fn base(&self) -> &Verifier {
-        self.verifier(&self.base)
+    pub fn base(&self) -> &Model {
+        self.model(&self.base)
     }
 
     /// The network of a point.
-    pub fn verifier(&self, point: &Point) -> &Verifier {
-        &self.variants[point.network].verifier
+    pub fn model(&self, point: &Point) -> &Model {
+        &self.variants[point.network].model
     }
 
     /// End time and state size of a point.
@@ -125,7 +125,7 @@ impl Plan {
 
     /// The number of the network with this description, made if there is none yet.
     fn variant(&mut self, description: Description, tensors: &Tensors) -> Result<usize, Failure> {
-        let same = |v: &Variant| v.verifier.network().description == description;
+        let same = |v: &Variant| v.model.network().description == description;
         if let Some(index) = self.variants.iter().position(same) {
             return Ok(index);
         }
@@ -135,7 +135,7 @@ impl Plan {
             Failure::usage("the model has no ODE block, so only eps could grow")
                 .hint("`gains model show` lists its layers")
         })?;
-        self.variants.push(Variant { verifier: Verifier::new(network), end_time, state });
+        self.variants.push(Variant { model: Model::new(network), end_time, state });
         Ok(self.variants.len() - 1)
     }
 
@@ -158,11 +158,8 @@ fn ode(network: &Network) -> Option<(f64, usize)> {
         LayerSpec::Ode { solver, .. } => Some(solver.end_time),
         _ => None,
     })?;
-    let largest = network.blocks.iter().filter_map(|block| match block {
-        Block::Ode(ode) => Some(ode.dynamics.input.len()),
-        Block::Stack(_) => None,
-    });
-    Some((first, largest.max()?))
+    let largest = network.body.odes().map(|(_, ode)| ode.block.state().len()).max()?;
+    Some((first, largest))
 }
 
 fn narrow(error: &WidenError) -> Failure {

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use gains_verify::Method;
-
 use super::plan::{Axis, Plan};
 use super::{Cost, METHODS, Measured};
 use crate::failure::Failure;
+use crate::question::Method;
 use crate::table::{median, percent};
 
 /// One axis: what was held, and a line of cells per method.
@@ -148,7 +147,7 @@ pub fn csv(plan: &Plan, all: &[Measured]) -> Result<Vec<u8>, Failure> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use gains_verify::limits::Reason;
+    use crate::question::Reason;
 
     use super::*;
 

@@ -12,11 +12,10 @@ use gains_ode::Observations;
 use crate::cli::{GridArg, SeriesArgs};
 use crate::commands::data::locate;
 use crate::failure::Failure;
-use crate::interrupt;
-use crate::samples::Selection;
+use crate::subject::Selection;
 
 /// A prepared file that has been read.
-pub struct Source {
+pub struct SeriesSource {
     path: PathBuf,
     recordings: Recordings,
 }
@@ -37,10 +36,13 @@ pub struct SeriesSet<'a> {
     pub names: Names,
     /// Which part.
     pub part: Part,
+    /// How far ahead is predicted at least.
+    pub horizon: Horizon,
+    /// How records are divided.
+    pub order: Order,
+    /// Points the encoder walks through.
+    pub grid: GridArg,
     recordings: &'a Recordings,
-    horizon: Horizon,
-    order: Order,
-    grid: GridArg,
 }
 
 /// Names of what is observed.
@@ -55,7 +57,7 @@ pub struct Names {
 impl Names {
     fn of_model(network: &Network) -> Result<Self, Failure> {
         match &network.description.task {
-            Task::Forecasting { features, statics } => {
+            Task::Forecasting { features, statics, .. } => {
                 Ok(Self { features: features.clone(), statics: statics.clone() })
             }
             Task::Classification { .. } => Err(Failure::usage(format!(
@@ -103,21 +105,22 @@ pub fn unknown_name(name: &str, what: &str, known: &[String]) -> Failure {
     Failure::usage(format!("there is no {what} '{name}'")).hint(format!("there are {}", known.join(", ")))
 }
 
-impl Source {
+impl SeriesSource {
     /// Reads the file a command was given, or the prepared PhysioNet records.
     pub fn open(args: &SeriesArgs, data_dir: Option<&Path>) -> Result<Self, Failure> {
         let path = match &args.series {
             Some(path) => path.clone(),
             None => physionet_file(&locate(data_dir)?),
         };
-        let read = interrupt::at_once(|| Recordings::read(&path));
-        let recordings = read.map_err(|error| match (&error, &args.series) {
+        let recordings = crate::interrupt::at_once(|| Recordings::read(&path)).map_err(|error| {
+            match (&error, &args.series) {
             (SeriesError::Read { source, .. }, None) if source.kind() == std::io::ErrorKind::NotFound => {
                 Failure::new(format!("there is no prepared file '{}'", path.display())).hint(
                     "make one with `gains data prepare physionet2012`, or name another with --series FILE",
                 )
             }
             _ => Failure::from(error),
+        }
         })?;
         Ok(Self { path, recordings })
     }
@@ -126,7 +129,7 @@ impl Source {
     pub fn set(&self, network: &Network, args: &SeriesArgs) -> Result<SeriesSet<'_>, Failure> {
         let names = Names::of_model(network)?;
         self.check(&names)?;
-        let horizon = match args.horizon.or_else(|| horizon_of(&network.description.training)) {
+        let horizon = match args.horizon.or_else(|| horizon_of(network)) {
             Some(horizon) => horizon,
             None => Horizon::PAPER[2],
         };
@@ -166,22 +169,11 @@ impl Source {
     }
 }
 
-/// The horizon a training record speaks of: an entry `horizon` at any depth, or the published data mode.
-fn horizon_of(record: &serde_json::Value) -> Option<Horizon> {
-    match record {
-        serde_json::Value::Object(entries) => {
-            let told = entries.get("horizon").and_then(|value| match value {
-                serde_json::Value::String(text) => text.parse().ok(),
-                value => value.as_f64().and_then(Horizon::new),
-            });
-            let mode = || {
-                let (_, rest) = entries.get("source")?.as_str()?.split_once("data_mode_")?;
-                let mode: usize = rest.chars().next()?.to_digit(10)? as usize;
-                Horizon::PAPER.get(mode.checked_sub(1)?).copied()
-            };
-            told.or_else(mode).or_else(|| entries.values().find_map(horizon_of))
-        }
-        _ => None,
+/// The horizon a model file names.
+fn horizon_of(network: &Network) -> Option<Horizon> {
+    match &network.description.task {
+        Task::Forecasting { horizon, .. } => horizon.and_then(Horizon::new),
+        Task::Classification { .. } => None,
     }
 }
 
@@ -268,6 +260,12 @@ impl SeriesSet<'_> {
         time * self.forecasts.statistics().span()
     }
 
+    /// A hash of the records.
+    pub fn digest(&self) -> String {
+        let digest = self.recordings.source_digest();
+        digest.get(..8).unwrap_or(&digest).to_owned()
+    }
+
     /// Where the records come from.
     pub fn kind(&self) -> Kind {
         self.recordings.kind()
@@ -282,7 +280,6 @@ impl SeriesSet<'_> {
 
     /// What is predicted from what, in words that differ whenever the answer might.
     pub fn describe(&self) -> String {
-        let digest = self.recordings.source_digest();
         let grid = match self.grid {
             GridArg::Own => "",
             GridArg::Authors => ", authors' grid",
@@ -290,7 +287,7 @@ impl SeriesSet<'_> {
         format!(
             "{} {} ({} records {}), {} ahead{grid}",
             self.kind(),
-            digest.get(..8).unwrap_or(&digest),
+            self.digest(),
             self.part,
             self.order,
             self.horizon_text(),
@@ -301,17 +298,6 @@ impl SeriesSet<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn horizons_are_found_in_training_records() {
-        let of = |text: &str| horizon_of(&serde_json::from_str(text).unwrap()).map(Horizon::ahead);
-        assert_eq!(of(r#"{"horizon": 6}"#), Some(6.0));
-        assert_eq!(of(r#"{"config": {"data": {"horizon": "12h"}}}"#), Some(12.0));
-        assert_eq!(of(r#"{"source": "seed_100_data_mode_3.pth.tar"}"#), Some(24.0));
-        assert_eq!(of(r#"{"source": "data_mode_9"}"#), None);
-        assert_eq!(of(r#"{"horizon": -1}"#), None);
-        assert_eq!(of("null"), None);
-    }
 
     #[test]
     fn lists_split_at_commas_unless_the_whole_is_a_name() {

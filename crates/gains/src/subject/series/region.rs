@@ -1,13 +1,13 @@
 //! Which entries of a series move, and how far: `--eps`, `--features`, `--feature-eps`.
 
-use gains_core::Network;
-use gains_core::description::Task;
-use gains_data::series::Kind;
-use gains_verify::series::{Allowance, Perturbation, Tolerance};
+use std::collections::BTreeMap;
 
+use gains_core::Network;
+
+use super::source::{Names, split_names, unknown_name};
 use crate::cli::RegionArgs;
 use crate::failure::Failure;
-use crate::forecasting::source::{Names, split_names, unknown_name};
+use crate::question::{Allowance, Perturbation, Tolerance};
 
 /// An entry of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,14 +25,16 @@ pub struct Region {
     fixed: Vec<(Entry, f64)>,
     /// How much worse predictions may become.
     pub tolerance: Tolerance,
+    /// Names of those that move, if not all do.
+    pub listed: Vec<String>,
+    /// Names of those with a radius of their own, and it.
+    pub named: BTreeMap<String, f64>,
     words: String,
-    /// Of the series. Only PhysioNet's ratios are ratios on the network's scale.
-    kind: Kind,
 }
 
 impl Region {
     /// Looks all names up.
-    pub fn new(args: &RegionArgs, names: &Names, kind: Kind) -> Result<Self, Failure> {
+    pub fn new(args: &RegionArgs, names: &Names) -> Result<Self, Failure> {
         let all: Vec<String> = names.features.iter().chain(&names.statics).cloned().collect();
         let look_up = |name: &String| match all.iter().position(|known| known == name) {
             Some(i) if i < names.features.len() => Ok(Entry::Feature(i)),
@@ -59,24 +61,25 @@ impl Region {
         if !listed.is_empty() {
             words.push_str(&format!(", only {}", listed.join(" and ")));
         }
-        for (name, radius) in &args.feature_eps {
+        let named: BTreeMap<String, f64> = args.feature_eps.iter().cloned().collect();
+        for (name, radius) in &named {
             words.push_str(&format!(", {name} by {radius}"));
         }
-        Ok(Self { only, fixed, tolerance, words, kind })
+        Ok(Self { only, fixed, tolerance, listed, named, words })
     }
 
-    /// What may move at one radius: the paper's choice, unless asked otherwise. Ratios stay ratios.
+    /// What may move at one radius: what the model file says, unless asked otherwise. Ranges stay as they are.
     pub fn at(&self, network: &Network, eps: f64) -> Perturbation {
-        let paper = unless_asked_otherwise(&network.description.task, self.kind, eps);
-        let mut region = paper.clone();
+        let usual = Perturbation::of_task(&network.description.task, eps);
+        let mut region = usual.clone();
         if !self.only.is_empty() {
             region.features.iter_mut().chain(&mut region.statics).for_each(|a| *a = Allowance::EXACT);
             for &entry in &self.only {
-                set_radius(&mut region, &paper, entry, eps);
+                set_radius(&mut region, &usual, entry, eps);
             }
         }
         for &(entry, radius) in &self.fixed {
-            set_radius(&mut region, &paper, entry, radius);
+            set_radius(&mut region, &usual, entry, radius);
         }
         region
     }
@@ -87,35 +90,10 @@ impl Region {
     }
 }
 
-/// What may move by default.
-fn unless_asked_otherwise(task: &Task, kind: Kind, eps: f64) -> Perturbation {
-    let mut region = Perturbation::paper(task, eps);
-    if kind != Kind::PhysioNet2012 {
-        region.features.iter_mut().for_each(|a| *a = Allowance::within(a.radius));
-    }
-    region
-}
-
-fn set_radius(region: &mut Perturbation, paper: &Perturbation, entry: Entry, radius: f64) {
+fn set_radius(region: &mut Perturbation, usual: &Perturbation, entry: Entry, radius: f64) {
     let (list, like) = match entry {
-        Entry::Feature(i) => (&mut region.features[i], paper.features[i]),
-        Entry::Static(i) => (&mut region.statics[i], paper.statics[i]),
+        Entry::Feature(i) => (&mut region.features[i], usual.features[i]),
+        Entry::Static(i) => (&mut region.statics[i], usual.statics[i]),
     };
     *list = Allowance { radius, ..like };
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_physionets_ratios_are_ratios() {
-        let task =
-            Task::Forecasting { features: vec!["HR".into(), "FiO2".into()], statics: vec!["Age".into()] };
-        let of = |kind| unless_asked_otherwise(&task, kind, 0.1);
-        assert_eq!(of(Kind::Csv).features, [Allowance::within(0.1); 2], "standardised like any other");
-        assert_eq!(of(Kind::Csv).statics, of(Kind::PhysioNet2012).statics);
-        let ratio = of(Kind::PhysioNet2012).features[1];
-        assert_eq!((ratio.range.lower, ratio.range.upper), (0.0, 1.0));
-    }
 }

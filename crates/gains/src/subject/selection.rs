@@ -1,0 +1,69 @@
+//! Choosing samples: `--samples`.
+
+use std::str::FromStr;
+
+/// A list of indices: `0..1000`, `7`, `0..10,20,30..40`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection(Vec<std::ops::Range<usize>>);
+
+impl FromStr for Selection {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |t: &str| t.trim().parse::<usize>().map_err(|_| format!("'{t}' is not an index"));
+        let mut ranges = Vec::new();
+        for part in text.split(',') {
+            let range = match part.split_once("..") {
+                Some((first, last)) => number(first)?..number(last)?,
+                None => {
+                    let index = number(part)?;
+                    index..index.checked_add(1).ok_or("index too large")?
+                }
+            };
+            if range.is_empty() {
+                return Err(format!("'{part}' selects nothing (the end is not included)"));
+            }
+            ranges.push(range);
+        }
+        Ok(Self(ranges))
+    }
+}
+
+impl Selection {
+    /// These samples.
+    pub fn of(indices: impl IntoIterator<Item = usize>) -> Self {
+        Self(indices.into_iter().map(|index| index..index.saturating_add(1)).collect())
+    }
+
+    /// The indices in the order given, each once.
+    pub fn indices(&self) -> Vec<usize> {
+        let mut seen = std::collections::HashSet::new();
+        self.0.iter().cloned().flatten().filter(|i| seen.insert(*i)).collect()
+    }
+
+    /// The first hundred.
+    pub fn hundred() -> Self {
+        Self(std::iter::once(0..100).collect())
+    }
+
+    /// The largest index.
+    pub fn last(&self) -> usize {
+        self.0.iter().map(|r| r.end - 1).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selections_parse_and_keep_their_order() {
+        let indices = |text: &str| Selection::from_str(text).unwrap().indices();
+        assert_eq!(indices("3"), [3]);
+        assert_eq!(indices("0..3,10,2..4"), [0, 1, 2, 10, 3]);
+        assert_eq!(Selection::of([5, 2]).indices(), [5, 2]);
+        for bad in ["", "a", "5..5", "9..3", "-1", "1..", "0..3,", "99999999999999999999"] {
+            assert!(Selection::from_str(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! What commands say besides their results, through [`crate::output`].
+
+use crate::failure::Outcome;
+pub use crate::output::print;
+use crate::output::remark;
+
+/// Prints a line of chatter; where nobody listens, nothing is lost.
+pub fn note(line: &str) {
+    remark(&format!("{line}\n"));
+}
+
+/// Prints a summary: to standard output, unless that holds the results themselves.
+pub fn summary(text: &str, results_on_stdout: bool) -> Outcome {
+    if results_on_stdout {
+        remark(text);
+        Ok(())
+    } else {
+        print(text)
+    }
+}
+
+/// Says which files were written, unless asked to be quiet.
+pub fn written<'a>(paths: impl IntoIterator<Item = &'a std::path::PathBuf>, quiet: bool) {
+    if !quiet {
+        paths.into_iter().for_each(|path| note(&format!("wrote {}", path.display())));
+    }
+}
