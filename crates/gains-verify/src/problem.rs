@@ -73,6 +73,8 @@ pub struct Problem<'a> {
     pub property: Property,
     /// The sample the region was made around.
     pub nominal: Point,
+    /// The program's outputs there, if they have been computed in the arithmetic the problem is about.
+    pub output: Option<Vec<f64>>,
 }
 
 impl<'a> Problem<'a> {
@@ -89,6 +91,7 @@ impl<'a> Problem<'a> {
             region: Region::ball(image, eps, range),
             property: Property::classification(network.outputs(), label),
             nominal: vec![image.to_vec()],
+            output: None,
         }
     }
 }

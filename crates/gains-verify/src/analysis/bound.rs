@@ -37,7 +37,7 @@ impl Analysis<'_> {
     /// Certified lower bounds of rows on the outputs over the whole region.
     pub fn bound(&self, rows: &Rows) -> Result<Bounds, Reason> {
         let mut lower = rows.lower_bounds(self.output());
-        let finals = self.recipe.finals;
+        let finals = self.finals();
         if let Some(symbolic) = &self.symbolic {
             raise(&mut lower, &symbolic.lower_bounds(rows));
         }
@@ -80,6 +80,12 @@ impl Analysis<'_> {
             self.polish(&flight, &groups, &variants, &mut lower)?;
         }
         Ok(Bounds { lower, variants, at_end })
+    }
+
+    /// How final rows pass. Behind a recurrent encoder the other forms bring nothing that would be worth their time.
+    fn finals(&self) -> &'static [Variant] {
+        let all = self.recipe.finals;
+        if self.recurrent { &all[..all.len().min(4)] } else { all }
     }
 
     /// Certified intervals of some outputs.

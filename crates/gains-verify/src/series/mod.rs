@@ -49,6 +49,7 @@ pub fn forecast_problem<'a>(
         program: program.program(),
         region: perturbation.region(program, series, arithmetic)?,
         property: Property::Errors(errors),
+        output: Some(run.output),
         nominal,
     })
 }
