@@ -49,6 +49,17 @@ impl Rows {
         Self { block: RowBlock { coefficients, ..RowBlock::zeros(count, 0) }.of_length(on.len()), on }
     }
 
+    /// So many rows with the given coefficients and no constant.
+    pub(crate) fn of_count(count: usize, on: Support, coefficients: Vec<f64>) -> Self {
+        let block = RowBlock { coefficients, ..RowBlock::zeros(count, 0) }.of_length(on.len());
+        Self { block, on }
+    }
+
+    /// The same coefficients, in order, on entries of another tensor.
+    pub(crate) fn placed(self, on: Support) -> Self {
+        Self::from_block(self.block, on)
+    }
+
     /// A block put into its place.
     pub fn from_block(block: RowBlock, on: impl Into<Support>) -> Self {
         let on = on.into();
@@ -190,6 +201,10 @@ impl Rows {
     /// Adds rows on the same tensor. The rounding of the sums costs in proportion to `magnitude`, the largest absolute
     /// values of the tensor's entries.
     pub fn add(&mut self, other: Self, magnitude: &[f64]) {
+        if let Some(both) = self.beside(&other) {
+            *self = both;
+            return;
+        }
         let other = if other.on == self.on {
             other
         } else {
@@ -204,6 +219,33 @@ impl Rows {
             kernels::add_scaled(self.row_mut(row), 1.0, other.row(row));
             self.absorb(row, other.constant[row], other.slack[row] + gamma * size);
         }
+    }
+
+    /// Rows on entries that all come before, or after, those of others: both side by side, with no sum to round but
+    /// that of the constants.
+    fn beside(&self, other: &Self) -> Option<Self> {
+        let (Support::Entries { entries: mine, .. }, Support::Entries { entries: theirs, .. }) = (&self.on, &other.on)
+        else {
+            return None;
+        };
+        let (first, second) = match (mine.last(), theirs.first(), theirs.last(), mine.first()) {
+            (Some(end), Some(start), _, _) if end < start => (self, other),
+            (_, _, Some(end), Some(start)) if end < start => (other, self),
+            _ => return None,
+        };
+        let entries: Arc<[u32]> = first.on.indices().into_iter().chain(second.on.indices()).collect();
+        let mut coefficients = Vec::with_capacity(self.count * entries.len());
+        for row in 0..self.count {
+            coefficients.extend_from_slice(first.row(row));
+            coefficients.extend_from_slice(second.row(row));
+        }
+        let mut both = Self::of_count(self.count, Support::entries(self.on.shape(), entries), coefficients);
+        both.constant.clone_from(&self.constant);
+        both.slack.clone_from(&self.slack);
+        for row in 0..self.count {
+            both.absorb(row, other.constant[row], other.slack[row]);
+        }
+        Some(both)
     }
 
     /// Charges every row `Σ |a|·owed`; `owed` has one number per coefficient, or per entry of the tensor.

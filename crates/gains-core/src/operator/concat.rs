@@ -37,10 +37,11 @@ impl Concat {
         let mut first = 0;
         let mut parts = Vec::with_capacity(shapes.len());
         for (index, shape) in shapes.iter().enumerate() {
-            let mut part = Rows::zeros(all.count, Support::full(*shape));
+            let mut coefficients = Vec::with_capacity(all.count * shape.len());
             for row in 0..all.count {
-                part.row_mut(row).copy_from_slice(&all.row(row)[first..first + shape.len()]);
+                coefficients.extend_from_slice(&all.row(row)[first..first + shape.len()]);
             }
+            let mut part = Rows::of_count(all.count, Support::full(*shape), coefficients);
             if index == 0 {
                 part.constant.copy_from_slice(&all.constant);
                 part.slack.copy_from_slice(&all.slack);

@@ -41,13 +41,7 @@ impl Slice {
 
     /// Every coefficient stays on its entry.
     pub(super) fn pull(&self, rows: Rows, argument: Shape) -> Rows {
-        let part = rows.widened();
-        let mut out = Rows::zeros(part.count, Support::full(argument));
-        for row in 0..part.count {
-            out.row_mut(row)[self.range()].copy_from_slice(part.row(row));
-        }
-        out.constant.copy_from_slice(&part.constant);
-        out.slack.copy_from_slice(&part.slack);
-        out
+        let entries = (self.first as u32..(self.first + self.length) as u32).collect();
+        rows.widened().placed(Support::entries(argument, entries))
     }
 }
