@@ -68,7 +68,7 @@ impl ForecastCase {
         layers.extend(author.some(3, 50));
         layers.extend(author.lead_to(Shape::flat(features)));
         let Author { choices, tensors, .. } = author;
-        let task = Task::Forecasting { features: names(features), statics: names(statics) };
+        let task = Task::forecasting(names(features), names(statics));
         let description =
             Description { encoder: Some(encoder), ..Description::new("test", task, latent, layers) };
         Self::around(choices, Model { description, tensors }, features, statics)
