@@ -3,7 +3,6 @@
 mod bound;
 mod steering;
 
-use std::sync::Arc;
 
 use gains_core::arithmetic::keeps_subnormal_numbers;
 use gains_core::program::{Flight, Way};

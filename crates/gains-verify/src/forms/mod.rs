@@ -20,7 +20,7 @@ use gains_ode::{Graph, Grid, Limits};
 
 use crate::limits::{Clock, Reason};
 use crate::steps::{Reach, StepTrace};
-use steps::{FormSteps, Travelling};
+pub use steps::{Evaluation, FormSteps, Travelling};
 
 /// Most forms kept apart at one place of the solver, and at the end.
 const COPIES: usize = 8;
