@@ -78,14 +78,8 @@ impl<'a> Author<'a> {
         (self.shape, self.place, self.prefix) = (shape, place, prefix.into());
     }
 
-    /// Tensors of a layer; now and then those of another that fit.
+    /// Tensors of a layer.
     fn fill(&mut self, shape: Vec<usize>) -> String {
-        if self.choices.chance(4) {
-            let fitting = self.tensors.iter().find(|(_, (other, _))| *other == shape);
-            if let Some(name) = fitting.and_then(|(name, _)| name.strip_suffix(".weight")) {
-                return name.into();
-            }
-        }
         let name = format!("{}{}", self.prefix, self.tensors.len() / 2);
         let (outputs, terms) = (shape[0], shape[1..].iter().product());
         let weights = weights(self.choices, self.mood, outputs * terms, terms);
