@@ -67,7 +67,7 @@ fn operations_on_forms_hold_the_same_operations_on_points() {
         let mut passing = vec![Passing::default(); 6];
         for p in &mut passing {
             *p = Passing {
-                slope: random.f64(),
+                slope: 2.0 * random.f64() - 1.0,
                 offset: random.f64(),
                 radius: 0.1 * random.f64(),
                 as_change: false,
