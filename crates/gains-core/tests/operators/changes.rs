@@ -45,7 +45,9 @@ fn check(
         Arithmetic::Float32 => Precision::Float32,
     };
     let pairs: Vec<Pair> = (0..24)
-        .filter_map(|_| Some(Pair { before: point(random, before, precision)?, after: point(random, after, precision)? }))
+        .filter_map(|_| {
+            Some(Pair { before: point(random, before, precision)?, after: point(random, after, precision)? })
+        })
         .collect();
     let Some(first) = pairs.first() else { return 0 };
     let apart: Vec<BoxVec> = (0..before.len())
@@ -77,25 +79,40 @@ fn check(
     let known = operator.known_change(&changing, &change.value, &change.magnitude, Support::full(shape));
     let from: Vec<usize> = (0..before.len()).collect();
     let entries = vec![None; before.len()];
-    let spot = Spot { value: before.len(), from: &from, shapes: &shapes, entries: &entries, matrix: None, arithmetic };
+    let spot = Spot {
+        value: before.len(),
+        from: &from,
+        shapes: &shapes,
+        entries: &entries,
+        matrix: None,
+        arithmetic,
+    };
     let pulled = operator.pull(&known, rows.clone(), spot, &mut Plain(arithmetic));
     let mut checked = 0;
     for pair in &pairs {
-        let moved: Vec<Vec<f64>> =
-            pair.before.iter().zip(&pair.after).map(|(b, a)| b.iter().zip(a).map(|(b, a)| a - b).collect()).collect();
+        let moved: Vec<Vec<f64>> = pair
+            .before
+            .iter()
+            .zip(&pair.after)
+            .map(|(b, a)| b.iter().zip(a).map(|(b, a)| a - b).collect())
+            .collect();
         if !apart.iter().zip(&moved).all(|(b, d)| b.contains(d)) {
             continue;
         }
         checked += 1;
         let first = operator.evaluate(&refs(&pair.before), time, precision);
         let second = operator.evaluate(&refs(&pair.after), time + elapsed, precision);
-        let size = first.iter().chain(&second).chain(moved.iter().flatten()).fold(1.0, |m: f64, x| m.max(x.abs()));
+        let size =
+            first.iter().chain(&second).chain(moved.iter().flatten()).fold(1.0, |m: f64, x| m.max(x.abs()));
         // What float64 itself rounds is not what real arithmetic bounds.
         let room = 1e-12 * size * size;
         let seen: Vec<f64> = second.iter().zip(&first).map(|(a, b)| a - b).collect();
         for (i, d) in seen.iter().enumerate() {
             let x = change.value.get(i);
-            assert!(x.lower - room <= *d && *d <= x.upper + room, "{operator:?} {arithmetic}: {d} not in {x:?}");
+            assert!(
+                x.lower - room <= *d && *d <= x.upper + room,
+                "{operator:?} {arithmetic}: {d} not in {x:?}"
+            );
         }
         for row in 0..rows.count {
             let claimed: f64 = pulled.iter().zip(&moved).map(|(rows, d)| row_at(rows, row, d)).sum();
@@ -126,7 +143,8 @@ fn changes_hold_all_pairs_of_points() {
                             b.lower[i] += by;
                             b.upper[i] += by + 1e-3 * random.f64();
                             if gate {
-                                (b.lower[i], b.upper[i]) = (b.lower[i].clamp(0.0, 1.0), b.upper[i].clamp(0.0, 1.0));
+                                (b.lower[i], b.upper[i]) =
+                                    (b.lower[i].clamp(0.0, 1.0), b.upper[i].clamp(0.0, 1.0));
                             }
                         }
                     }
@@ -150,7 +168,13 @@ fn images_and_rows_hold_all_points() {
     let mut checked = 0;
     for round in 0..200 {
         for (operator, count) in operators(&mut random) {
-            let boxes = arguments(&mut random, &operator, count, [1.0, 10.0, 0.01][round % 3], [0.5, 1e-3, 3.0][round / 3 % 3]);
+            let boxes = arguments(
+                &mut random,
+                &operator,
+                count,
+                [1.0, 10.0, 0.01][round % 3],
+                [0.5, 1e-3, 3.0][round / 3 % 3],
+            );
             let arguments: Vec<&BoxVec> = boxes.iter().collect();
             let shapes = vec![Shape::flat(WIDTH); count];
             let shape = operator.shape(&shapes).unwrap();
@@ -161,22 +185,42 @@ fn images_and_rows_hold_all_points() {
                 [(Arithmetic::Real, Precision::Float64), (Arithmetic::Float32, Precision::Float32)]
             {
                 let image = operator.image(&arguments, 0.5, arithmetic, true);
-                let known = operator.known(&arguments, &image.magnitude, Support::full(shape), 0.5, arithmetic);
-                let spot = Spot { value: count, from: &from, shapes: &shapes, entries: &entries, matrix: None, arithmetic };
+                let known =
+                    operator.known(&arguments, &image.magnitude, Support::full(shape), 0.5, arithmetic);
+                let spot = Spot {
+                    value: count,
+                    from: &from,
+                    shapes: &shapes,
+                    entries: &entries,
+                    matrix: None,
+                    arithmetic,
+                };
                 let pulled = operator.pull(&known, rows.clone(), spot, &mut Plain(arithmetic));
                 for _ in 0..6 {
                     let Some(point) = point(&mut random, &boxes, precision) else { continue };
                     let value = operator.evaluate(&refs(&point), 0.5, precision);
-                    let size = value.iter().chain(point.iter().flatten()).fold(1.0, |m: f64, x| m.max(x.abs()));
-                    let room = if arithmetic == Arithmetic::Real { 1e-12 * size * size } else { 1e-14 * size * size };
+                    let size =
+                        value.iter().chain(point.iter().flatten()).fold(1.0, |m: f64, x| m.max(x.abs()));
+                    let room = if arithmetic == Arithmetic::Real {
+                        1e-12 * size * size
+                    } else {
+                        1e-14 * size * size
+                    };
                     for (i, y) in value.iter().enumerate() {
                         let x = image.value.get(i);
-                        assert!(x.lower - room <= *y && *y <= x.upper + room, "{operator:?} {arithmetic}: {y}");
+                        assert!(
+                            x.lower - room <= *y && *y <= x.upper + room,
+                            "{operator:?} {arithmetic}: {y}"
+                        );
                     }
                     for row in 0..rows.count {
-                        let claimed: f64 = pulled.iter().zip(&point).map(|(rows, x)| row_at(rows, row, x)).sum();
+                        let claimed: f64 =
+                            pulled.iter().zip(&point).map(|(rows, x)| row_at(rows, row, x)).sum();
                         let reached = row_at(&rows, row, &value);
-                        assert!(claimed <= reached + room, "{operator:?} {arithmetic}: {claimed} above {reached}");
+                        assert!(
+                            claimed <= reached + room,
+                            "{operator:?} {arithmetic}: {claimed} above {reached}"
+                        );
                     }
                     checked += 1;
                 }

@@ -104,7 +104,8 @@ fn operators_on_forms_hold_their_points() {
         for (operator, count) in operators(&mut random) {
             let mut symbols = Symbols::default();
             let region = arguments(&mut random, &operator, count, 1.0, [0.5, 1e-3, 2.0][round % 3]);
-            let forms: Vec<AffineForm> = region.iter().map(|b| AffineForm::from_box(b, &mut symbols)).collect();
+            let forms: Vec<AffineForm> =
+                region.iter().map(|b| AffineForm::from_box(b, &mut symbols)).collect();
             // Remainders of their own: what is known only up to a distance.
             let vague = [0.0, 1e-2, 0.3][round / 3 % 3];
             let loose = |form: &AffineForm, region: &BoxVec| {
@@ -122,7 +123,8 @@ fn operators_on_forms_hold_their_points() {
                 .map(|(k, (form, b))| if gate && k == 0 { form.clone() } else { loose(form, b) })
                 .collect();
             let formed = Forming { time: 0.5, arithmetic: Arithmetic::Real, then_relu: false, matrix: None };
-            let (old, new): (Vec<&AffineForm>, Vec<&AffineForm>) = (forms.iter().collect(), now.iter().collect());
+            let (old, new): (Vec<&AffineForm>, Vec<&AffineForm>) =
+                (forms.iter().collect(), now.iter().collect());
             let first = operator.form(&old, None, formed, &mut symbols);
             let alone = operator.form(&new, None, formed, &mut symbols);
             let beside = operator.form(&new, Some((&old, &first)), formed, &mut symbols);
@@ -154,7 +156,10 @@ fn operators_on_forms_hold_their_points() {
                 };
                 for (what, form) in [("alone", &alone), ("beside", &beside)] {
                     let slice = at(form);
-                    assert!(holds(&slice, &value), "round {round} {operator:?} {what}: {value:?} not in {slice:?}");
+                    assert!(
+                        holds(&slice, &value),
+                        "round {round} {operator:?} {what}: {value:?} not in {slice:?}"
+                    );
                 }
             }
         }

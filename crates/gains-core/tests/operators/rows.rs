@@ -62,7 +62,8 @@ fn sums_of_rows_stay_below_their_parts() {
     let mut random = fastrand::Rng::with_seed(42);
     for round in 0..900 {
         let shape = Shape::image(random.usize(1..4), random.usize(1..4), random.usize(1..4));
-        let (first, second) = (rows(&mut random, shape, round % 3, 2), rows(&mut random, shape, round / 3 % 3, 2));
+        let (first, second) =
+            (rows(&mut random, shape, round % 3, 2), rows(&mut random, shape, round / 3 % 3, 2));
         let scale = [1.0, 1e12, 1e-12][round / 9 % 3];
         let domain = random_box(&mut random, shape.len(), scale, scale);
         let mut sum = first.clone();

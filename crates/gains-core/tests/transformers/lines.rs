@@ -162,8 +162,7 @@ fn lines_of_differences_are_on_their_side_exactly() {
 #[test]
 fn derivative_ranges_hold_every_secant() {
     let mut random = fastrand::Rng::with_seed(24);
-    for activation in
-        [piecewise(0.0), piecewise(0.2), piecewise(-1.0), Activation::Sigmoid, Activation::Tanh]
+    for activation in [piecewise(0.0), piecewise(0.2), piecewise(-1.0), Activation::Sigmoid, Activation::Tanh]
     {
         for _ in 0..3000 {
             let l = (random.f64() - 0.5) * [0.1, 4.0, 60.0][random.usize(0..3)];

@@ -259,7 +259,9 @@ impl<'a> SeriesSubject<'a> {
             forecast_problem(program, series, wanted, &self.perturbation, tolerance, arithmetic, &watch);
         let problem = match problem {
             Ok(problem) => problem,
-            Err(reason) => return gave_up(reason).map(|found: Option<()>| (Decision::Open, found.map(|()| 0.0))),
+            Err(reason) => {
+                return gave_up(reason).map(|found: Option<()>| (Decision::Open, found.map(|()| 0.0)));
+            }
         };
         let loss = AttackLoss::Margin;
         let attack = Attack { steps: 8, step_size: 0.1, loss, seed: *seed, ..Attack::default() };

@@ -16,7 +16,12 @@ use crate::points::{descend, scatter, to_float32, value};
 const BLIND: usize = 16;
 
 /// Inputs of a region, those of the given series first.
-fn points(subject: &SeriesSubject<'_>, region: &Region, case: &ForecastCase, rows: &[Vec<f64>]) -> Vec<Point> {
+fn points(
+    subject: &SeriesSubject<'_>,
+    region: &Region,
+    case: &ForecastCase,
+    rows: &[Vec<f64>],
+) -> Vec<Point> {
     let mut random = fastrand::Rng::with_seed(case.seed);
     let mut scattered = || -> Point { region.inner.iter().map(|b| scatter(&mut random, b)).collect() };
     let mut points = vec![subject.given()];

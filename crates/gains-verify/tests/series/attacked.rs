@@ -27,7 +27,12 @@ pub fn sample(region: &Region, random: &mut fastrand::Rng) -> Point {
 }
 
 /// The worst that an attack finds.
-fn attacked(scene: &Scene<'_>, errors: &ErrorLimit, attack: Attack, precision: Precision) -> Option<Observations> {
+fn attacked(
+    scene: &Scene<'_>,
+    errors: &ErrorLimit,
+    attack: Attack,
+    precision: Precision,
+) -> Option<Observations> {
     let laid_out = scene.program(Blend::Exact);
     let problem = Problem {
         program: laid_out.program(),
@@ -162,9 +167,8 @@ fn rows_are_tighter_than_boxes() {
         let series = latent::series(seed, 5);
         let perturbation = perturbation(0.05);
         let scene = Scene::new(&network, &series, &perturbation);
-        let width = |method: Method| {
-            intervals(&scene.enclose(Way::of(method)).unwrap(), &[0, 1, 2, 3]).mean_width()
-        };
+        let width =
+            |method: Method| intervals(&scene.enclose(Way::of(method)).unwrap(), &[0, 1, 2, 3]).mean_width();
         boxes += width(Method::Box);
         linear += width(Method::Gains);
         tight += width(Method::Tight);
@@ -218,8 +222,7 @@ fn errors_of_layers_with_windows_are_bounded() {
             for method in [Method::Gains, Method::Tight, Method::Stepwise] {
                 let how = (&by_methods(&[method]), tolerance);
                 let wanted = (&truth[..], &[true; FEATURES][..]);
-                let certified =
-                    certify(&network, &series, wanted, &perturbation, how, Budget::default());
+                let certified = certify(&network, &series, wanted, &perturbation, how, Budget::default());
                 let worst = certified.worst().unwrap();
                 assert!(worst >= error, "{method}, seed {seed}: {worst} is below {error}");
             }

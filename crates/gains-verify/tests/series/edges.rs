@@ -93,8 +93,7 @@ fn layers_that_overflow_are_not_hidden_by_gates() {
     let wanted = (&[0.0; FEATURES][..], &[true; FEATURES][..]);
     let settings = by_methods(&USUAL);
     let how = (&settings, Tolerance::default());
-    let certified =
-        scene::certify(&network, &series, wanted, &perturbation(0.01), how, Budget::default());
+    let certified = scene::certify(&network, &series, wanted, &perturbation(0.01), how, Budget::default());
     assert!(overflows(&certified), "{:?}", certified.verdict());
 }
 

@@ -71,7 +71,8 @@ fn no_point_of_any_random_network_escapes_its_bounds() {
                         let reached = value(row, &run.output);
                         assert!(reached >= bound - forgiven, "{what}: {reached} below {bound}");
                     }
-                    let inside = analysis.output().lower.iter().zip(&run.output).zip(&analysis.output().upper);
+                    let inside =
+                        analysis.output().lower.iter().zip(&run.output).zip(&analysis.output().upper);
                     for ((l, y), u) in inside {
                         assert!(l - 1e-11 <= *y && *y <= u + 1e-11, "{what}: output box");
                     }

@@ -17,7 +17,8 @@ use crate::direct;
 use crate::exact::Exact;
 use crate::machines::{ExactMachine, Float32Machine};
 use crate::region::{
-    self, ARITHMETICS, RowsOf, analyse, budget, descend, is_path, ode_of, point, property, random_region, to_float32,
+    self, ARITHMETICS, RowsOf, analyse, budget, descend, is_path, ode_of, point, property, random_region,
+    to_float32,
 };
 
 const PIXELS: Interval = Interval::new(-3.0, 3.0);
@@ -104,12 +105,7 @@ fn branching(arithmetic: Arithmetic, workers: usize) -> Settings {
 }
 
 /// Certifies with a budget that runs out after so many questions, the same every time with one worker.
-fn certify(
-    network: &Network,
-    sample: (&[f64], usize, f64),
-    settings: &Settings,
-    patience: usize,
-) -> Report {
+fn certify(network: &Network, sample: (&[f64], usize, f64), settings: &Settings, patience: usize) -> Report {
     let asked = AtomicUsize::new(0);
     let interrupted = || asked.fetch_add(1, Ordering::Relaxed) >= patience;
     let budget = Budget { vertices: 150, interrupted: &interrupted, ..Budget::default() };

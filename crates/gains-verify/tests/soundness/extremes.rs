@@ -5,7 +5,9 @@ use gains_ode::Inference;
 use gains_testkit::{Kinds, random_model};
 use gains_verify::{Settings, Stage, Verdict};
 
-use crate::region::{ARITHMETICS, METHODS, MODES, analyse, budget, certify, point, property, to_float32, value};
+use crate::region::{
+    ARITHMETICS, METHODS, MODES, analyse, budget, certify, point, property, to_float32, value,
+};
 
 const WIDTHS: [f64; 10] = [5e-324, 1e-310, 1e-40, 1e-12, 1.0, 100.0, 1e6, 1e19, 1e40, 1e150];
 

@@ -145,7 +145,8 @@ fn inputs_of_the_wrong_size_or_value_are_unknown() {
     let network = branching().network();
     let settings = Settings::default();
     for image in [&[0.3][..], &[0.3, 0.6, 0.1], &[], &[f64::NAN, 0.5], &[f64::INFINITY, 0.5]] {
-        let verdict = region::certify(&network, (image, 0, 0.1), PIXELS, &settings, Budget::default()).verdict;
+        let verdict =
+            region::certify(&network, (image, 0, 0.1), PIXELS, &settings, Budget::default()).verdict;
         assert!(matches!(verdict, Verdict::Unknown(_)), "{image:?}: {verdict:?}");
     }
     let clock = gains_verify::limits::Clock::start(Budget::default());

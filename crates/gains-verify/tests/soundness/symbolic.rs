@@ -129,7 +129,12 @@ fn compressing_follows_the_longest_generators() {
 }
 
 /// What a circuit makes of a form, one operator after the other; `None` if it overflows.
-fn forward(circuit: &Circuit, input: AffineForm, arithmetic: Arithmetic, symbols: &mut Symbols) -> Option<AffineForm> {
+fn forward(
+    circuit: &Circuit,
+    input: AffineForm,
+    arithmetic: Arithmetic,
+    symbols: &mut Symbols,
+) -> Option<AffineForm> {
     let mut values = vec![input];
     for (_, node) in circuit.nodes() {
         let arguments: Vec<&AffineForm> = node.from.iter().map(|&v| &values[v]).collect();
