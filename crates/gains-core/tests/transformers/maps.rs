@@ -259,7 +259,7 @@ fn windows_at_every_pixel_agree_with_the_whole_matrix() {
 #[test]
 fn chosen_entries_agree_with_the_whole_matrix() {
     let mut random = fastrand::Rng::with_seed(8);
-    let mut some = |random: &mut fastrand::Rng, count: usize| -> Arc<[u32]> {
+    let some = |random: &mut fastrand::Rng, count: usize| -> Arc<[u32]> {
         (0..count as u32).filter(|_| random.u8(..) < 130).collect()
     };
     for round in 0..40 {
