@@ -298,12 +298,13 @@ fn s_shaped(activation: Activation, x: Interval, arithmetic: Arithmetic) -> (Lin
 mod tests {
     use super::*;
 
-    const ACTIVATIONS: [Activation; 5] = [
+    const ACTIVATIONS: [Activation; 6] = [
         Activation::Relu,
         Activation::LeakyRelu { slope: 0.01 },
         Activation::LeakyRelu { slope: 1.0 },
         Activation::Sigmoid,
         Activation::Tanh,
+        Activation::Absolute,
     ];
     const POLICIES: [LowerSlope; 3] = [LowerSlope::MinArea, LowerSlope::Zero, LowerSlope::One];
 
@@ -394,10 +395,9 @@ mod tests {
                 };
                 let image = |x: f64| activation.value(x);
                 let slack = 16.0 * f64::EPSILON * (1.0 + scale);
-                let bounds = Interval::new(
-                    image(after.lower) - image(before.upper) - slack,
-                    image(after.upper) - image(before.lower) + slack,
-                );
+                let values = |x: Interval| activation.image(x, Arithmetic::Real);
+                let (then, now) = (values(before), values(after));
+                let bounds = Interval::new(now.lower - then.upper - slack, now.upper - then.lower + slack);
                 let r = Relaxation::of_difference(slopes, d, bounds);
                 for k in 0..12 {
                     let pick = |x: Interval, u: f64| x.lower + u * (x.upper - x.lower);

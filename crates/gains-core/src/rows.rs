@@ -224,7 +224,8 @@ impl Rows {
     /// Rows on entries that all come before, or after, those of others: both side by side, with no sum to round but
     /// that of the constants.
     fn beside(&self, other: &Self) -> Option<Self> {
-        let (Support::Entries { entries: mine, .. }, Support::Entries { entries: theirs, .. }) = (&self.on, &other.on)
+        let (Support::Entries { entries: mine, .. }, Support::Entries { entries: theirs, .. }) =
+            (&self.on, &other.on)
         else {
             return None;
         };

@@ -4,8 +4,7 @@
 use gains_core::description::{ControlledSpec, ControllerSpec, LayerSpec, Method, SolverSpec};
 use gains_core::import::import_checkpoint;
 use gains_core::model_file::{Tensors, build, content_hash, read_model, read_tensors, write_model};
-use gains_core::network::{Block, Network};
-use gains_core::{Description, ModelError, Precision, Shape};
+use gains_core::{Description, ModelError, Network, Precision, Program, Shape, Step};
 use serde_json::{Value, json};
 
 /// A tensor as it stands in a file: name, type, shape, bytes.
@@ -137,7 +136,7 @@ mod round_trip {
         assert_eq!(network.hash.len(), 16);
         assert_eq!(network.outputs(), 2);
         assert_eq!(network.parameters(), 10 + 56 + 18);
-        assert_eq!(network.blocks.len(), 3);
+        assert_eq!(network.body.odes().count(), 1);
         assert_eq!(write_model(&description, &tensors).unwrap(), bytes, "the same bytes every time");
         let again = write_model(&network.description, &read_tensors(&bytes).unwrap()).unwrap();
         assert_eq!(content_hash(&again), network.hash);
@@ -220,8 +219,8 @@ mod round_trip {
         let mut tensors = small_tensors();
         tensors.get_mut("dyn.bias").unwrap().1.push(0.0);
         assert!(write_model(&description, &tensors).is_err(), "more numbers than the shape says");
-        let newer = Description { version: 2, ..description.clone() };
-        assert!(matches!(write_model(&newer, &small_tensors()), Err(ModelError::Version { found: 2 })));
+        let newer = Description { version: 3, ..description.clone() };
+        assert!(matches!(write_model(&newer, &small_tensors()), Err(ModelError::Version { found: 3 })));
     }
 }
 
@@ -294,9 +293,17 @@ mod containers {
             match read_model(&corrupted) {
                 Ok(network) => {
                     read += 1;
-                    for block in &network.blocks {
-                        if let Block::Stack(stack) = block {
-                            stack.evaluate(&vec![0.5; stack.input.len()], 0.0, Precision::Float32);
+                    for (_, node) in network.body.nodes() {
+                        let from: Vec<Vec<f64>> =
+                            node.from.iter().map(|&v| vec![0.5; network.body.shape(v).len()]).collect();
+                        let arguments: Vec<&[f64]> = from.iter().map(Vec::as_slice).collect();
+                        match &node.operator {
+                            Step::Plain(operator) => {
+                                operator.evaluate(&arguments, 0.0, Precision::Float32);
+                            }
+                            Step::Ode(ode) => {
+                                ode.block.dynamics.evaluate(&arguments, 0.0, Precision::Float32);
+                            }
                         }
                     }
                 }
@@ -382,7 +389,7 @@ mod descriptions {
     #[test]
     fn other_formats_and_newer_versions_are_refused() {
         assert_description(&refusal(|d| d["format"] = json!("onnx")), "onnx");
-        assert!(matches!(refusal(|d| d["version"] = json!(2)), ModelError::Version { found: 2 }));
+        assert!(matches!(refusal(|d| d["version"] = json!(3)), ModelError::Version { found: 3 }));
         // A newer file may hold things this program cannot parse: the version comes first.
         let newer = refusal(|d| {
             d["version"] = json!(7);
@@ -535,7 +542,7 @@ mod layers {
             let ode = d["layers"][3].clone();
             d["layers"][3]["dynamics"] = json!([ode]);
         });
-        assert_layer(&nested, "3 (ode) dynamics 0 (ode)", "inside an ODE");
+        assert_layer(&nested, "3 (ode) dynamics 0 (ode)", "ODE is not allowed here");
         let pooled = json!([{"type": "global_avg_pool"}]);
         assert_layer(&refusal(|d| d["layers"][3]["dynamics"] = pooled), "3 (ode)", "keep the shape");
         assert_layer(&refusal(|d| d["layers"][3]["dynamics"] = json!([])), "3 (ode)", "keep the shape");
@@ -702,10 +709,9 @@ mod definitions {
     }
 
     fn evaluate(network: &Network, x: &[f64], time: f64) -> Vec<f64> {
-        network.blocks.iter().fold(x.to_vec(), |value, block| {
-            let Block::Stack(stack) = block else { panic!("no ODE here") };
-            stack.evaluate(&value, time, Precision::Float64).0
-        })
+        let body = &network.body;
+        let circuit = body.front(body.output()).expect("no ODE here");
+        circuit.evaluate(&[x], time, Precision::Float64).values.swap_remove(circuit.output())
     }
 
     fn assert_same(ours: &[f64], naive: &[f64], what: &str) {
@@ -1110,7 +1116,7 @@ mod forecasting {
         );
         assert_layer(&refused(|v| v["encoder"]["dynamics"] = json!([])), "encoder dynamics", "no layers");
         assert_layer(&refused(|v| v["encoder"]["lead"] = json!(-1.0)), "encoder lead", "negative");
-        assert_layer(&refused(|v| v["encoder"]["reset"][0]["time"] = json!(true)), "encoder reset 0", "time");
+        assert_layer(&refused(|v| v["encoder"]["reset"][0]["time"] = json!(true)), "encoder reset", "time");
         assert_layer(
             &refused(|v| v["encoder"]["candidate"] = v["encoder"]["update"].clone()),
             "encoder candidate",
@@ -1137,16 +1143,9 @@ mod forecasting {
     fn decoders_are_set_to_a_time() {
         let (description, tensors) = latent_ode();
         let network = build(description, &tensors, String::new()).expect("a network");
-        let ends = |network: &Network| {
-            let end = |block: &Block| match block {
-                Block::Ode(ode) => Some(ode.solver.end_time),
-                Block::Stack(_) => None,
-            };
-            network.blocks.iter().find_map(end)
-        };
-        assert_eq!(ends(&network.decoder_at(0.75).expect("a decoder")), Some(0.75));
-        assert_eq!(ends(&network.decoder_at(0.0).expect("a decoder")), None);
-        assert!(network.decoder_at(f64::NAN).is_err() && network.decoder_at(-1.0).is_err());
+        let end = |body: Program| body.odes().next().map(|(_, ode)| ode.solver().end_time);
+        assert_eq!(end(network.body.read_off_at(0.75)), Some(0.75));
+        assert_eq!(end(network.body.read_off_at(0.0)), None);
     }
 
     /// The published names, with sizes of our own.

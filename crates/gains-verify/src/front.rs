@@ -584,14 +584,14 @@ fn constrain(rows: &mut Rows, row: usize, split: &Split, beta: f64, magnitude: f
 
 #[cfg(test)]
 mod tests {
-    use gains_core::description::{ControllerSpec, LayerSpec, Method as Rule, SolverSpec, Task};
+    use gains_core::description::{ControllerSpec, Join, LayerSpec, Method as Rule, SolverSpec, Task};
     use gains_core::model_file::{Tensors, build};
     use gains_core::{Description, Network};
 
     use super::*;
-    use crate::analysis::{Method, Prepared};
-    use crate::box_step::StepForm;
     use crate::limits::Budget;
+    use crate::method::Method;
+    use crate::steps::StepForm;
 
     fn linear(random: &mut fastrand::Rng, tensors: &mut Tensors, from: usize, to: usize) -> LayerSpec {
         let name = format!("layer{}", tensors.len());
@@ -610,14 +610,25 @@ mod tests {
         }
     }
 
-    /// Two or three inputs, a front of one to three layers with three neurons each, an ODE that does little.
+    /// Two or three inputs, a front of one to three layers with three neurons each, some beside a branch without any,
+    /// an ODE that does little.
     fn network(random: &mut fastrand::Rng) -> Network {
         let mut tensors = Tensors::new();
         let inputs = random.usize(2..4);
         let mut layers = Vec::new();
         let mut width = inputs;
         for _ in 0..random.usize(1..4) {
-            layers.extend([linear(random, &mut tensors, width, 3), activation(random)]);
+            let branch = vec![linear(random, &mut tensors, width, 3), activation(random)];
+            match random.u8(0..6) {
+                0 if width == 3 => {
+                    layers.push(LayerSpec::Parallel { branches: vec![branch, Vec::new()], join: Join::Add });
+                }
+                1 => {
+                    let other = vec![linear(random, &mut tensors, width, 3), activation(random)];
+                    layers.push(LayerSpec::Parallel { branches: vec![other, branch], join: Join::Product });
+                }
+                _ => layers.extend(branch),
+            }
             width = 3;
         }
         if random.bool() {
@@ -628,30 +639,16 @@ mod tests {
         let controller = ControllerSpec::Fixed { steps: 1 };
         let solver = SolverSpec { method: Rule::Euler, controller, end_time: 1.0 };
         layers.extend([LayerSpec::Ode { dynamics, solver }, linear(random, &mut tensors, width, 2)]);
-        let description = Description {
-            format: gains_core::description::FORMAT.into(),
-            version: gains_core::description::VERSION,
-            name: "front".into(),
-            task: Task::Classification { classes: vec!["0".into(), "1".into()] },
-            dataset: None,
-            input: Shape::flat(inputs),
-            encoder: None,
-            layers,
-            training: serde_json::Value::Null,
-        };
+        let task = Task::Classification { classes: vec!["0".into(), "1".into()] };
+        let description = Description::new("front", task, Shape::flat(inputs), layers);
         build(description, &tensors, String::new()).expect("a sound network")
     }
 
     /// Pre-activations of every layer and the output.
-    fn run(front: &Front<'_>, x: &[f64]) -> (Vec<Vec<f64>>, Vec<f64>) {
-        let mut value = x.to_vec();
-        let mut before = Vec::new();
-        for layer in &front.layers {
-            let input = layer.maps.iter().fold(value, |v, mapped| mapped.map.apply(&v, 0.0));
-            value = input.iter().map(|v| layer.activation.value(*v)).collect();
-            before.push(input);
-        }
-        (before, front.rest.iter().fold(value, |v, mapped| mapped.map.apply(&v, 0.0)))
+    fn run(front: &Front, x: &[f64]) -> (Vec<Vec<f64>>, Vec<f64>) {
+        let all = front.circuit.evaluate(&[x], 0.0, Precision::Float64).values;
+        let before = front.layers.iter().map(|layer| all[layer.node.argument].clone()).collect();
+        (before, all[front.output].clone())
     }
 
     fn row_at(row: &RowBlock, x: &[f64]) -> f64 {
@@ -665,20 +662,21 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(33);
         let (mut checked, mut raised) = (0, 0);
         for round in 0..1500 {
-            let prepared = Prepared::new(network(&mut random));
-            let n = prepared.network.input().len();
+            let network = network(&mut random);
+            let n = network.input().len();
             let lower: Vec<f64> = (0..n).map(|_| 2.0 * random.f64() - 1.5).collect();
             let upper = lower.iter().map(|l| l + random.f64()).collect();
             let arithmetic = Arithmetic::Real;
             let clock = Clock::start(Budget::default());
             let (input, form) = (BoxVec::new(lower, upper), StepForm::Difference);
+            let region = vec![input.clone()];
             let analysis =
-                Analysis::new(&prepared, input.clone(), Method::Tight, form, arithmetic, clock).unwrap();
+                Analysis::new(&network.body, region, Method::Tight, form, arithmetic, clock).unwrap();
             let front = Front::new(&analysis, arithmetic).expect("there is a front");
             let mut inside = |i: usize| input.lower[i] + random.f64() * (input.upper[i] - input.lower[i]);
             let inputs: Vec<Vec<f64>> = (0..60).map(|_| (0..n).map(&mut inside).collect()).collect();
             let runs: Vec<_> = inputs.iter().map(|x| run(&front, x)).collect();
-            let mut bounds: Vec<Arc<BoxVec>> = front.layers.iter().map(|l| l.before.clone()).collect();
+            let mut bounds = front.whole_region();
             let mut constraints = Vec::new();
             let mut wide = |scale: f64| scale * (2.0 * random.f64() - 1.0);
             for c in 0..round % 4 {
@@ -689,10 +687,7 @@ mod tests {
                     let side = if round / 2 % 2 == 0 { Side::Below } else { Side::Above };
                     let at = seen[layer][neuron];
                     let own = Arc::make_mut(&mut bounds[layer]);
-                    match side {
-                        Side::Below => own.upper[neuron] = own.upper[neuron].min(at),
-                        Side::Above => own.lower[neuron] = own.lower[neuron].max(at),
-                    }
+                    side.cut(own, neuron, at);
                     constraints.push(Constraint::Neuron(Split { layer, neuron, at, side }));
                 } else {
                     let mut face = RowBlock::zeros(1, output.len());
@@ -703,7 +698,7 @@ mod tests {
                     constraints.push(Constraint::Output(Arc::new(face)));
                 }
             }
-            let mut row = RowBlock::zeros(1, front.output.len());
+            let mut row = RowBlock::zeros(1, front.output_shape().len());
             row.row_mut(0).iter_mut().for_each(|a| *a = wide(1.0));
             row.constant[0] = wide(1.0) - 8.0;
             let row = Arc::new(row);
@@ -714,7 +709,7 @@ mod tests {
                 Dual { slopes, multipliers },
                 Dual { multipliers: vec![0.0; constraints.len()], ..front.first_dual(LowerSlope::Zero) },
             ];
-            let problem = |dual: &Dual| Problem {
+            let problem = |dual: &Dual| Subject {
                 row: row.clone(),
                 bounds: &bounds,
                 constraints: &constraints,

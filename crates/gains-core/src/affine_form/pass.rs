@@ -94,14 +94,15 @@ impl AffineForm {
         let sizes = self.sizes();
         let mut fresh = Vec::new();
         for (j, p) in passing.iter().enumerate() {
-            let mut size = p.slope * sizes[j];
+            let steepness = p.slope.abs();
+            let mut size = steepness * sizes[j];
             let mut centre = p.slope * self.centre[j];
-            let mut remainder = p.slope * self.remainder[j];
+            let mut remainder = steepness * self.remainder[j];
             if let Some((input, output)) = earlier.filter(|_| p.as_change) {
                 let at = |f: &Self| f.centre[j].abs() + f.spread[j] + f.remainder[j];
-                size += at(output) + p.slope * at(input);
+                size += at(output) + steepness * at(input);
                 centre += output.centre[j] - p.slope * input.centre[j];
-                remainder += output.remainder[j] + p.slope * input.remainder[j];
+                remainder += output.remainder[j] + steepness * input.remainder[j];
                 let width = form.live.len();
                 if let (Some(to), Some((inputs, outputs))) = (columns[j], &earlier_columns) {
                     for (factor, earlier, from) in [(-p.slope, input, inputs[j]), (1.0, output, outputs[j])] {

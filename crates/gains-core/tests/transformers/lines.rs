@@ -17,6 +17,18 @@ fn leaky(slope: f64, x: f64) -> Exact {
     if x > 0.0 { x.into() } else { &Exact::from(slope) * &x.into() }
 }
 
+/// Slopes on the negative side of everything that is linear on both.
+const LEAKS: [f64; 5] = [0.0, 0.01, 0.3, 1.0, -1.0];
+
+/// The activation with a slope on the negative side.
+fn piecewise(leak: f64) -> Activation {
+    match leak {
+        0.0 => Activation::Relu,
+        -1.0 => Activation::Absolute,
+        slope => Activation::LeakyRelu { slope },
+    }
+}
+
 /// Interval ends of every size, both signs.
 fn ends() -> Vec<f64> {
     let mut ends =
@@ -30,8 +42,8 @@ fn ends() -> Vec<f64> {
 /// Piecewise linear: exact at both ends and at the kink is exact everywhere.
 #[test]
 fn relu_lines_are_on_their_side_exactly() {
-    for leak in [0.0, 0.01, 0.3, 1.0] {
-        let activation = if leak == 0.0 { Activation::Relu } else { Activation::LeakyRelu { slope: leak } };
+    for leak in LEAKS {
+        let activation = piecewise(leak);
         for policy in POLICIES {
             for &l in &ends() {
                 for &u in ends().iter().filter(|u| **u >= l) {
@@ -53,10 +65,10 @@ fn relu_lines_are_on_their_side_exactly() {
 /// Any number may be asked for as a lower slope; what comes out is on its side.
 #[test]
 fn lines_with_any_slope_asked_for_are_on_their_side_exactly() {
-    let slopes = [-1.0, -1e-9, 0.0, 5e-324, 1e-3, 0.01, 0.3, 0.5, 1.0, 1.0 + f64::EPSILON, 2.0];
+    let slopes = [-2.0, -1.0, -0.7, -1e-9, 0.0, 5e-324, 1e-3, 0.01, 0.3, 0.5, 1.0, 1.0 + f64::EPSILON, 2.0];
     let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
-    for leak in [0.0, 0.01, 0.3, 1.0] {
-        let activation = if leak == 0.0 { Activation::Relu } else { Activation::LeakyRelu { slope: leak } };
+    for leak in LEAKS {
+        let activation = piecewise(leak);
         for slope in slopes.into_iter().chain(odd) {
             for &l in &ends() {
                 for &u in ends().iter().filter(|u| **u >= l) {
@@ -119,8 +131,10 @@ fn smooth_lines_leave_room_for_the_error_of_the_program() {
 fn lines_of_differences_are_on_their_side_exactly() {
     let mut random = fastrand::Rng::with_seed(23);
     for round in 0..20_000 {
-        let flat = [0.0, 0.01, random.f64()][round % 3];
-        let steep = flat + (1.0 - flat) * [1.0, 0.0, random.f64(), 1e-16][random.usize(0..4)];
+        // Of activations, of the absolute value, of factors and gates.
+        let flat = [0.0, 0.01, random.f64(), -1.0, -3.0 * random.f64(), -1e-300][round % 6];
+        let most = if round % 6 < 3 { 1.0 } else { 2.0 * random.f64() - 1.0 }.max(flat);
+        let steep = flat + (most - flat) * [1.0, 0.0, random.f64(), 1e-16][random.usize(0..4)];
         let scale = [1.0, 1e-9, 1e-300, 1e12][random.usize(0..4)];
         let low = (random.f64() - 0.6) * scale;
         let high = low + random.f64() * scale * [1.0, 1e-12, 0.0][random.usize(0..3)];
@@ -128,13 +142,18 @@ fn lines_of_differences_are_on_their_side_exactly() {
             0 => Interval::new(-1e300, 1e300),
             _ => Interval::new((random.f64() - 1.0) * scale, random.f64() * scale),
         };
-        let r = Relaxation::of_difference(Interval::new(flat, steep), Interval::new(low, high), bounds);
+        let (slopes, moved) = (Interval::new(flat, steep), Interval::new(low, high));
+        let r = Relaxation::of_difference(slopes, moved, bounds);
+        let term = Relaxation::of_term(slopes, moved);
         for d in [low, high].into_iter().chain((low <= 0.0 && 0.0 <= high).then_some(0.0)) {
             let (p, q) = (&Exact::from(flat) * &d.into(), &Exact::from(steep) * &d.into());
+            let what = format!("round {round} [{flat:e}, {steep:e}]·[{low:e}, {high:e}] at {d:e}");
+            assert!(at(term.lower, d) <= p.clone().min(q.clone()), "{what}: lower line of the term");
+            assert!(at(term.upper, d) >= p.clone().max(q.clone()), "{what}: upper line of the term");
             let least = p.clone().min(q.clone()).max(bounds.lower.into());
             let most = p.max(q).min(bounds.upper.into());
-            assert!(at(r.lower, d) <= least, "round {round} [{low:e}, {high:e}] at {d:e}: lower");
-            assert!(at(r.upper, d) >= most, "round {round} [{low:e}, {high:e}] at {d:e}: upper");
+            assert!(at(r.lower, d) <= least, "{what}: lower");
+            assert!(at(r.upper, d) >= most, "{what}: upper");
         }
     }
 }
@@ -143,8 +162,7 @@ fn lines_of_differences_are_on_their_side_exactly() {
 #[test]
 fn derivative_ranges_hold_every_secant() {
     let mut random = fastrand::Rng::with_seed(24);
-    for activation in
-        [Activation::Relu, Activation::LeakyRelu { slope: 0.2 }, Activation::Sigmoid, Activation::Tanh]
+    for activation in [piecewise(0.0), piecewise(0.2), piecewise(-1.0), Activation::Sigmoid, Activation::Tanh]
     {
         for _ in 0..3000 {
             let l = (random.f64() - 0.5) * [0.1, 4.0, 60.0][random.usize(0..3)];
@@ -173,11 +191,11 @@ fn relaxed_rows_stay_below_the_activated_rows() {
         let n = shape.len();
         let mut x = random_box(&mut random, n, 1.0, [2.0, 0.1, 1e-9][round % 3]);
         // Chords of intervals that hardly reach below zero round their slope and have no intercept to hide it.
-        for l in x.lower.iter_mut().filter(|l| **l < 0.0) {
+        for (l, _) in x.lower.iter_mut().zip(&x.upper).filter(|(l, u)| **l < 0.0 && **u > 0.0) {
             *l *= [1.0, 1e-3, 1e-9][round / 2 % 3];
         }
-        let leak = [0.0, 0.2][round % 2];
-        let activation = if leak == 0.0 { Activation::Relu } else { Activation::LeakyRelu { slope: leak } };
+        let leak = [0.0, 0.2, -1.0, 0.0][round % 4];
+        let activation = piecewise(leak);
         let per_policy: Vec<Lines> =
             POLICIES.iter().map(|&p| Lines::for_box(activation, &x, p, Arithmetic::Real)).collect();
         let block = numbers(&mut random, 2 * n, 3.0);
@@ -198,8 +216,11 @@ fn relaxed_rows_stay_below_the_activated_rows() {
         for (lines, policy) in per_policy.iter().zip(POLICIES) {
             let image = lines.image(&x);
             for i in 0..n {
-                assert!(Exact::from(image.lower[i]) <= leaky(leak, x.lower[i]), "{policy:?}");
-                assert!(Exact::from(image.upper[i]) >= leaky(leak, x.upper[i]), "{policy:?}");
+                let kink = (x.lower[i] < 0.0 && x.upper[i] > 0.0).then_some(0.0);
+                for p in [x.lower[i], x.upper[i]].into_iter().chain(kink) {
+                    assert!(Exact::from(image.lower[i]) <= leaky(leak, p), "{activation} {policy:?}");
+                    assert!(Exact::from(image.upper[i]) >= leaky(leak, p), "{activation} {policy:?}");
+                }
             }
         }
     }

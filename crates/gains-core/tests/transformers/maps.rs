@@ -1,11 +1,49 @@
 //! Affine maps: boxes, gradients, rows and windows.
 
-use gains_core::{AffineMap, Arithmetic, BoxVec, Rows, Shape, Window};
+use std::sync::Arc;
+
+use gains_core::operator::affine::AffineKnown;
+use gains_core::operator::curve::CurveKnown;
+use gains_core::operator::{Elementwise, Spot, Steering};
+use gains_core::{AffineMap, Arithmetic, BoxVec, Known, Operator, Rows, Shape, Support, Window};
 
 use crate::exact::Exact;
 use crate::matrices::{Defined, number, numbers, random_box};
 
 const EPSILON: f64 = f64::EPSILON;
+
+/// There is nothing to choose at an affine map.
+struct NoChoice;
+
+impl Steering for NoChoice {
+    fn curve(&mut self, node: Elementwise, _: &CurveKnown, _: &mut Rows) {
+        panic!("{node:?} is no affine map");
+    }
+}
+
+/// Rows on the outputs of a map pulled back to its inputs, where `on` are the outputs that are known and `entries` the
+/// inputs that are wanted; all if there are none.
+fn pull_known(
+    map: &AffineMap,
+    rows: &Rows,
+    time: f64,
+    magnitude: &[f64],
+    arithmetic: Arithmetic,
+    (on, entries, dense): (Support, Option<&Arc<[u32]>>, bool),
+) -> Rows {
+    let matrix = dense.then(|| map.to_matrix());
+    let known = Known::Affine(AffineKnown::of_value(map, magnitude, on, time));
+    let (shapes, entries) = ([map.input()], [entries]);
+    let matrix = matrix.as_ref();
+    let spot = Spot { value: 1, from: &[0], shapes: &shapes, entries: &entries, matrix, arithmetic };
+    let pulled = Operator::Affine(Arc::new(map.clone())).pull(&known, rows.clone(), spot, &mut NoChoice);
+    let [pulled] = <[Rows; 1]>::try_from(pulled).expect("one argument");
+    pulled
+}
+
+fn pull_back(map: &AffineMap, rows: &Rows, time: f64, magnitude: &[f64], arithmetic: Arithmetic) -> Rows {
+    pull_known(map, rows, time, magnitude, arithmetic, (Support::full(map.output()), None, false))
+}
 
 /// Centres and widths from nothing to far apart.
 const SCALES: [(f64, f64); 8] = [
@@ -138,9 +176,8 @@ fn check_pulled(
     slack: &mut f64,
 ) {
     let inputs = case.map.input().len();
-    let places: Vec<usize> = (0..inputs).collect();
-    let here = pulled.window.cut(&places);
-    let outputs: Vec<usize> = rows.window.cut(&(0..case.map.output().len()).collect::<Vec<_>>());
+    let here: Vec<usize> = pulled.on().indices().iter().map(|&i| i as usize).collect();
+    let outputs: Vec<usize> = rows.on().indices().iter().map(|&o| o as usize).collect();
     for row in 0..rows.count {
         let mut slopes = vec![Exact::zero(); inputs];
         let mut constant = &Exact::from(rows.constant[row]) - &rows.slack[row].into();
@@ -189,7 +226,7 @@ fn rows_pulled_back_stay_below_the_exact_rows() {
                 for (a, b) in traced.1.iter().zip(&magnitude) {
                     assert!((a - b).abs() <= 1e-12 * b, "{}", case.what);
                 }
-                let pulled = case.map.pull_back(&rows, time, &traced.1, arithmetic);
+                let pulled = pull_back(&case.map, &rows, time, &traced.1, arithmetic);
                 check_pulled(&case, &rows, &pulled, &x, time, arithmetic, &mut slack);
             }
         }
@@ -210,7 +247,39 @@ fn windows_at_every_pixel_agree_with_the_whole_matrix() {
             for position in 0..output.positions() {
                 let (row, column) = (position / output.width, position % output.width);
                 let rows = Rows::pixel(Window::pixel(output, row, column), &channels);
-                let pulled = case.map.pull_back(&rows, 0.5, &magnitude, Arithmetic::Real);
+                let pulled = pull_back(&case.map, &rows, 0.5, &magnitude, Arithmetic::Real);
+                check_pulled(&case, &rows, &pulled, &x, 0.5, Arithmetic::Real, &mut 0.0);
+            }
+        }
+    }
+}
+
+/// Rows on chosen outputs, back to chosen inputs, by the map's own way and by its dense matrix: inputs that are left out
+/// are 0, so their coefficients do not matter.
+#[test]
+fn chosen_entries_agree_with_the_whole_matrix() {
+    let mut random = fastrand::Rng::with_seed(8);
+    let some = |random: &mut fastrand::Rng, count: usize| -> Arc<[u32]> {
+        (0..count as u32).filter(|_| random.u8(..) < 130).collect()
+    };
+    for round in 0..40 {
+        for case in Defined::all(&mut random, 1.0) {
+            let mut x = random_box(&mut random, case.map.input().len(), 1.0, 0.1);
+            let wanted = some(&mut random, x.len());
+            for i in (0..x.len()).filter(|i| !wanted.contains(&(*i as u32))) {
+                (x.lower[i], x.upper[i]) = (0.0, 0.0);
+            }
+            let output = case.map.output();
+            let magnitude = case.map.magnitude(&x.magnitudes(), 0.5, Arithmetic::Real);
+            let on = Support::entries(output, some(&mut random, output.len()));
+            if on.is_empty() {
+                continue;
+            }
+            let rows = Rows::new(on.clone(), numbers(&mut random, 2 * on.len(), 1.0));
+            for known in [on.clone(), Support::full(output)] {
+                let ways = (known, Some(&wanted), round % 2 == 0);
+                let pulled = pull_known(&case.map, &rows, 0.5, &magnitude, Arithmetic::Real, ways);
+                assert_eq!(pulled.on().indices(), wanted.to_vec(), "{}", case.what);
                 check_pulled(&case, &rows, &pulled, &x, 0.5, Arithmetic::Real, &mut 0.0);
             }
         }
@@ -239,8 +308,8 @@ fn windows_through_two_convolutions_bound_like_full_rows() {
                     .copy_from_slice(small.row(row));
             }
             let bounds = |rows: &Rows| {
-                let rows = second.map.pull_back(rows, 0.0, &v2, Arithmetic::Real);
-                first.pull_back(&rows, 0.0, &v1, Arithmetic::Real).lower_bounds(&x)
+                let rows = pull_back(&second.map, rows, 0.0, &v2, Arithmetic::Real);
+                pull_back(&first, &rows, 0.0, &v1, Arithmetic::Real).lower_bounds(&x)
             };
             for (a, b) in bounds(&small).iter().zip(bounds(&full)) {
                 assert!((a - b).abs() <= 1e-11 * (1.0 + b.abs()), "{a} {b}");

@@ -1,7 +1,7 @@
 //! Writing layers that fit each other.
 
 use gains_core::Shape;
-use gains_core::description::LayerSpec;
+use gains_core::description::{Join, LayerSpec};
 use gains_core::model_file::Tensors;
 
 use super::MOST_ENTRIES;
@@ -65,12 +65,17 @@ pub struct Author<'a> {
     place: Place,
     mood: Mood,
     prefix: String,
+    /// How many branches this stands in.
+    depth: usize,
 }
+
+/// Branches inside branches.
+const MOST_NESTED: usize = 2;
 
 impl<'a> Author<'a> {
     /// Nothing written yet.
     pub fn new(choices: &'a mut Choices, shape: Shape, place: Place, mood: Mood) -> Self {
-        Self { choices, tensors: Tensors::new(), shape, place, mood, prefix: "l".into() }
+        Self { choices, tensors: Tensors::new(), shape, place, mood, prefix: "l".into(), depth: 0 }
     }
 
     /// Starts again at a shape, in another place; names begin with a prefix from here on.
@@ -78,14 +83,8 @@ impl<'a> Author<'a> {
         (self.shape, self.place, self.prefix) = (shape, place, prefix.into());
     }
 
-    /// Tensors of a layer; now and then those of another that fit.
+    /// Tensors of a layer.
     fn fill(&mut self, shape: Vec<usize>) -> String {
-        if self.choices.chance(4) {
-            let fitting = self.tensors.iter().find(|(_, (other, _))| *other == shape);
-            if let Some(name) = fitting.and_then(|(name, _)| name.strip_suffix(".weight")) {
-                return name.into();
-            }
-        }
         let name = format!("{}{}", self.prefix, self.tensors.len() / 2);
         let (outputs, terms) = (shape[0], shape[1..].iter().product());
         let weights = weights(self.choices, self.mood, outputs * terms, terms);
@@ -178,11 +177,12 @@ impl<'a> Author<'a> {
         if self.mood == Mood::Sparse && !self.choices.chance(15) {
             return LayerSpec::Relu {};
         }
-        match self.choices.below(7) {
+        match self.choices.below(8) {
             0..=2 => LayerSpec::Relu {},
             3 => LayerSpec::LeakyRelu { slope: self.choices.pick(&[0.125, 0.0, 1.0, 0.1]) },
             4 | 5 => LayerSpec::Tanh {},
-            _ => LayerSpec::Sigmoid {},
+            6 => LayerSpec::Sigmoid {},
+            _ => LayerSpec::Absolute {},
         }
     }
 
@@ -203,8 +203,8 @@ impl<'a> Author<'a> {
         let flat = self.shape.positions() == 1;
         // Sparse networks are mostly ReLUs and convolutions.
         let choice = match self.mood {
-            Mood::Any | Mood::Extreme => self.choices.below(12),
-            Mood::Sparse => self.choices.pick(&[6, 0, 6, 1, 7, 4, 7, 8, 10, 11]),
+            Mood::Any | Mood::Extreme => self.choices.below(15),
+            Mood::Sparse => self.choices.pick(&[6, 0, 6, 1, 7, 4, 7, 8, 10, 11, 12, 14]),
         };
         match choice {
             0..=3 => self.activation(),
@@ -223,8 +223,55 @@ impl<'a> Author<'a> {
                 self.shape = Shape::flat(self.shape.channels);
                 LayerSpec::GlobalAvgPool {}
             }
+            12 | 13 if self.depth < MOST_NESTED => self.parallel(),
+            14 if flat => self.slice(),
             _ => self.any_conv(),
         }
+    }
+
+    fn slice(&mut self) -> LayerSpec {
+        let first = self.choices.below(self.shape.channels);
+        let length = self.choices.within(1..=self.shape.channels - first);
+        self.shape = Shape::flat(length);
+        LayerSpec::Slice { first, length }
+    }
+
+    /// Branches from here, joined; what adds up or is multiplied has one shape, what is put side by side are vectors.
+    fn parallel(&mut self) -> LayerSpec {
+        let from = self.shape;
+        self.depth += 1;
+        let join = self.choices.pick(&[Join::Add, Join::Product, Join::Concat]);
+        let count = self.choices.within(2..=3);
+        let mut branches = Vec::with_capacity(count);
+        let mut goal = None;
+        let mut entries = 0;
+        for _ in 0..count {
+            self.shape = from;
+            let mut layers = Vec::new();
+            // A branch that does nothing makes the others a change.
+            let passes = match join {
+                Join::Concat => from.positions() == 1,
+                Join::Add | Join::Product => goal.is_none_or(|goal| goal == from),
+            };
+            if !passes || !self.choices.chance(35) {
+                layers = self.some(2, 60);
+                let end = match join {
+                    Join::Concat => Shape::flat(self.choices.within(1..=3)),
+                    Join::Add | Join::Product => goal.unwrap_or(self.shape),
+                };
+                if self.shape != end {
+                    layers.extend(self.lead_to(end));
+                }
+            }
+            goal.get_or_insert(self.shape);
+            entries += self.shape.len();
+            branches.push(layers);
+        }
+        self.depth -= 1;
+        if join == Join::Concat {
+            self.shape = Shape::flat(entries);
+        }
+        LayerSpec::Parallel { branches, join }
     }
 
     /// Up to so many layers of any kind.

@@ -20,7 +20,7 @@ use gains_ode::{Graph, Grid, Limits};
 
 use crate::limits::{Clock, Reason};
 use crate::steps::{Reach, StepTrace};
-use steps::{FormSteps, Travelling};
+pub use steps::{Evaluation, FormSteps, Travelling};
 
 /// Most forms kept apart at one place of the solver, and at the end.
 const COPIES: usize = 8;
@@ -211,6 +211,7 @@ mod tests {
     use gains_core::affine::Conv2d;
     use gains_core::description::{ControllerSpec, Method as Rule, SolverSpec};
     use gains_core::{AffineMap, Circuit, OdeBlock, Shape};
+    use gains_ode::{Arrived, Carrier};
 
     use super::*;
     use crate::limits::Budget;
@@ -238,14 +239,10 @@ mod tests {
     /// what came along it, where all of the input's symbols are open and where they are known.
     #[test]
     fn forms_that_are_joined_where_they_meet_hold_all_that_arrived() {
-        let ode = OdeBlock {
-            dynamics: Stack { input: Shape::flat(OUTPUTS), layers: Vec::new() },
-            solver: SolverSpec {
-                method: Rule::Euler,
-                controller: ControllerSpec::Fixed { steps: 1 },
-                end_time: 1.0,
-            },
-        };
+        let controller = ControllerSpec::Fixed { steps: 1 };
+        let solver = SolverSpec { method: Rule::Euler, controller, end_time: 1.0 };
+        let block = OdeBlock::new(Circuit::of("state", Shape::flat(OUTPUTS)), solver);
+        let clock = Clock::start(Budget::default());
         let arithmetic = Arithmetic::Real;
         let mut random = fastrand::Rng::with_seed(35);
         let (mut joined, mut alone) = (0, 0);
@@ -259,32 +256,33 @@ mod tests {
             assert_eq!(input.symbols(), [1, 2, 3]);
             let close = round % 2 == 1;
             let count = if close { 3 * COPIES } else { random.usize(1..=3 * COPIES) };
-            let mut arrivals: Vec<Arrival> = Vec::new();
+            let mut arrivals: Vec<Arrived<Travelling>> = Vec::new();
             // The map behind every edge, and the set of states it belongs to.
             let mut sources: Vec<(AffineMap, u32)> = Vec::new();
             for k in 0..count {
                 let shift = if close && k < COPIES - 1 { 1024.0 * (k + 1) as f64 } else { 0.0 };
                 let way = map(&mut random, shift);
                 let state = input.affine(&way, None, 0.0, arithmetic, false);
-                let near = evaluate(&ode.dynamics, None, state.clone(), 0.0, None, arithmetic, &mut symbols);
+                let near = FormSteps::new(&block, 1.0, arithmetic, clock, &mut symbols)
+                    .evaluate(state.clone(), 0.0, None)
+                    .expect("no overflow");
                 let mut states = Travelling::new(state, &mut symbols);
-                states.near = Some(Arc::new(near.expect("no overflow")));
+                states.near = Some(Arc::new(near));
+                let states = Arc::new(states);
                 for _ in 0..random.usize(1..4) {
                     let edges = vec![sources.len()];
                     sources.push((way.clone(), states.origin));
-                    arrivals.push(Arrival { edges, states: states.clone() });
+                    arrivals.push(Arrived { edges, state: states.clone() });
                 }
             }
             random.shuffle(&mut arrivals);
-            let clock = Clock::start(Budget::default());
-            let mut walk = Walk { ode: &ode, matrices: &[], arithmetic, clock, symbols: &mut symbols };
-            let left = walk.meet(arrivals);
+            let left = FormSteps::new(&block, 1.0, arithmetic, clock, &mut symbols).meet(arrivals);
 
             assert_eq!(left.len(), count.min(COPIES), "round {round}");
             let mut edges: Vec<usize> = left.iter().flat_map(|a| a.edges.iter().copied()).collect();
             edges.sort_unstable();
             assert_eq!(edges, (0..sources.len()).collect::<Vec<_>>(), "round {round}: every edge, once");
-            for Arrival { edges, states } in &left {
+            for Arrived { edges, state: states } in &left {
                 let mut origins: Vec<u32> = edges.iter().map(|&e| sources[e].1).collect();
                 origins.sort_unstable();
                 origins.dedup();

@@ -108,6 +108,8 @@ pub struct FormSteps<'a> {
     symbols: &'a mut Symbols,
     /// For every value of the dynamics, whether nothing but a ReLU takes it.
     relus: Vec<bool>,
+    /// Most symbols a state may have.
+    pub most_symbols: usize,
 }
 
 impl<'a> FormSteps<'a> {
@@ -127,7 +129,7 @@ impl<'a> FormSteps<'a> {
             }
         }
         let tableau = Tableau::of(block.solver.method);
-        Self { block, tableau, tolerance, arithmetic, clock, symbols, relus }
+        Self { block, tableau, tolerance, arithmetic, clock, symbols, relus, most_symbols: MOST_SYMBOLS }
     }
 
     /// Encloses every value of the dynamics, with the help of an evaluation nearby if there is one.
@@ -235,7 +237,7 @@ impl<'a> FormSteps<'a> {
         let symbols = &mut *self.symbols;
         let state = &mut states.state;
         let unnamed = state.remainder.iter().filter(|r| **r > 0.0).count();
-        if state.order() + unnamed <= MOST_SYMBOLS {
+        if state.order() + unnamed <= self.most_symbols {
             state.name_remainders(1e-9, symbols);
             return;
         }
@@ -247,7 +249,7 @@ impl<'a> FormSteps<'a> {
         }
         let mut order: Vec<usize> = (0..weights.len()).collect();
         order.sort_by(|a, b| weights[*b].total_cmp(&weights[*a]));
-        order.truncate(MOST_SYMBOLS.saturating_sub(2 * unnamed));
+        order.truncate(self.most_symbols.saturating_sub(2 * unnamed));
         let mut kept: Vec<u32> = order.iter().map(|&s| state.symbols()[s]).collect();
         kept.sort_unstable();
         state.compress(&kept, symbols);

@@ -136,6 +136,12 @@ impl Perturbation {
 
 #[cfg(test)]
 mod tests {
+    use gains_core::LatentOde;
+    use gains_core::description::{Method, Points};
+    use gains_core::latent_ode::tensor_shapes;
+    use gains_core::operator::blend::Blend;
+    use gains_testkit::{Model, fixed, names};
+
     use super::*;
 
     fn series() -> Observations {
@@ -148,6 +154,25 @@ mod tests {
         }
     }
 
+    /// Any network for that series, laid out; the weights do not matter.
+    fn program(series: &Observations) -> SeriesProgram {
+        let sizes =
+            LatentOde { state: 1, dynamics: (1, 1), gates: 1, transform: 1, latent: 1, decoder: (1, 1) };
+        let description =
+            sizes.description(names(2), vec!["s".into(), "t".into()], Points::All, fixed(Method::Euler, 1));
+        let zeros = |shape: Vec<usize>| (shape.clone(), vec![0.0; shape.iter().product()]);
+        let tensors =
+            tensor_shapes(&description).into_iter().map(|(name, shape)| (name, zeros(shape))).collect();
+        let network = Model { description, tensors }.network();
+        SeriesProgram::new(&network, series, Blend::Exact).unwrap()
+    }
+
+    /// The interval of an entry of a series.
+    fn entry(boxes: &[BoxVec], program: &SeriesProgram, point: usize, feature: usize) -> Interval {
+        let at = program.points().iter().position(|p| *p == point).expect("all points are stops");
+        boxes[1 + at].get(feature)
+    }
+
     #[test]
     fn only_what_is_allowed_moves() {
         let ratio = Allowance { radius: 0.125, range: Interval::new(0.0, 1.0) };
@@ -155,18 +180,22 @@ mod tests {
             features: vec![Allowance::within(0.5), ratio],
             statics: vec![Allowance::EXACT, Allowance::within(1.0)],
         };
-        let region = perturbation.region(&series(), Arithmetic::Real);
-        assert_eq!(region.statics.get(0), Interval::point(1.0));
-        assert!(region.statics.lower[1] <= -3.0 && region.statics.upper[1] >= -1.0);
-        assert!(region.values.lower[0] <= -0.25 && region.values.lower[0] > -0.2500001);
-        assert_eq!(region.values.upper[1], 1.0, "clipped");
-        assert_eq!(region.values.get(2), Interval::point(0.0), "not observed");
-        assert_eq!(region.values.upper[3], 1.5, "the given value stays, even out of range");
-        assert!(region.contains(&series()));
-        let inner = perturbation.inner_region(&series());
-        for i in 0..4 {
-            assert!(region.values.lower[i] <= inner.values.lower[i]);
-            assert!(inner.values.upper[i] <= region.values.upper[i]);
+        let series = series();
+        let program = program(&series);
+        let region = perturbation.region(&program, &series, Arithmetic::Real).unwrap();
+        let statics = &region.outer[0];
+        assert_eq!(statics.get(0), Interval::point(1.0));
+        assert!(statics.lower[1] <= -3.0 && statics.upper[1] >= -1.0);
+        let value = |point, feature| entry(&region.outer, &program, point, feature);
+        assert!(value(0, 0).lower <= -0.25 && value(0, 0).lower > -0.2500001);
+        assert_eq!(value(0, 1).upper, 1.0, "clipped");
+        assert_eq!(value(1, 0), Interval::point(0.0), "not observed");
+        assert_eq!(value(1, 1).upper, 1.5, "the given value stays, even out of range");
+        assert!(region.contains(&program.inputs(&series)));
+        for (outer, inner) in region.outer.iter().zip(&region.inner) {
+            for i in 0..outer.len() {
+                assert!(outer.lower[i] <= inner.lower[i] && inner.upper[i] <= outer.upper[i]);
+            }
         }
     }
 
@@ -179,18 +208,39 @@ mod tests {
         let mut rounded = series.clone();
         rounded.values[0] = f64::from(0.1_f32);
         rounded.statics[0] = f64::from(-0.7_f32);
-        assert!(!exact.region(&series, Arithmetic::Real).contains(&rounded));
-        let region = exact.region(&series, Arithmetic::Float32);
-        assert!(region.contains(&series) && region.contains(&rounded));
+        let program = program(&series);
+        let holds = |arithmetic, series: &Observations, given: &Observations| {
+            let region = exact.region(&program, series, arithmetic).unwrap();
+            region.outer.iter().zip(&program.inputs(given)).all(|(b, x)| b.contains(x))
+        };
+        assert!(!holds(Arithmetic::Real, &series, &rounded));
+        assert!(
+            holds(Arithmetic::Float32, &series, &series) && holds(Arithmetic::Float32, &series, &rounded)
+        );
     }
 
     #[test]
-    fn a_radius_that_is_no_number_allows_everything() {
+    fn a_radius_that_is_nan_allows_everything() {
         let perturbation = Perturbation {
             features: vec![Allowance::within(f64::NAN); 2],
             statics: vec![Allowance::within(f64::INFINITY); 2],
         };
-        let region = perturbation.region(&series(), Arithmetic::Real);
-        assert!(!region.values.is_sane() && !region.statics.is_sane());
+        let series = series();
+        let region = perturbation.region(&program(&series), &series, Arithmetic::Real).unwrap();
+        assert!(region.outer.iter().all(|b| !b.is_sane()));
+    }
+
+    #[test]
+    fn allowances_fit_the_series() {
+        let series = series();
+        let program = program(&series);
+        for (features, statics) in [(1, 2), (2, 1), (3, 2), (0, 0)] {
+            let wrong = Perturbation {
+                features: vec![Allowance::EXACT; features],
+                statics: vec![Allowance::EXACT; statics],
+            };
+            let refused = wrong.region(&program, &series, Arithmetic::Real);
+            assert!(matches!(refused, Err(Reason::InputSize { .. })), "{features} {statics}");
+        }
     }
 }

@@ -2,18 +2,17 @@
 
 use std::time::Duration;
 
-use gains_core::{Arithmetic, BoxVec, Network, Precision};
-use gains_ode::{Forecast, Inference, Observations};
+use gains_core::operator::blend::Blend;
+use gains_core::{Arithmetic, BoxVec, Network, Precision, Rows, Support};
+use gains_ode::{Forecast, Forecaster, Inference, Observations, SeriesProgram, Watch};
 use gains_testkit::grammar::{ForecastCase, ImageCase};
-use gains_verify::analysis::Prepared;
 use gains_verify::limits::Clock;
-use gains_verify::series::enclosure::Way as SeriesWay;
-use gains_verify::series::{
-    Allowance, Enclosure, ForecastProperty, ForecastSettings, ForecastVerdict, ForecastVerifier, MixForm,
-    Perturbation, SeriesAttack, SeriesMethod, SeriesRegion, Target, Tolerance,
+use gains_verify::property::{ErrorLimit, Tolerance};
+use gains_verify::series::{Allowance, Perturbation, forecast_problem};
+use gains_verify::{
+    Analysis, Attack, AttackLoss, Budget, Method, Point, Problem, Property, Reason, Region, Settings, Stage,
+    StepForm, Verdict, Verifier,
 };
-use gains_verify::verifier::Settings;
-use gains_verify::{Analysis, Budget, Method, Property, Reason, StepForm, Verdict, Verifier};
 
 /// Bounds that some way of computing them has given.
 pub struct Bounded {
@@ -49,13 +48,15 @@ pub const WAYS: [(Method, StepForm); 8] = [
 ];
 
 /// Ways to bound a forecast.
-pub const SERIES_WAYS: [(SeriesMethod, MixForm, StepForm); 6] = [
-    (SeriesMethod::Box, MixForm::Exact, StepForm::Independent),
-    (SeriesMethod::Box, MixForm::Products, StepForm::Difference),
-    (SeriesMethod::Linear, MixForm::Exact, StepForm::Independent),
-    (SeriesMethod::Linear, MixForm::Products, StepForm::Difference),
-    (SeriesMethod::Tight, MixForm::Exact, StepForm::Difference),
-    (SeriesMethod::Stepwise, MixForm::Products, StepForm::Difference),
+pub const SERIES_WAYS: [(Method, Blend, StepForm); 8] = [
+    (Method::Box, Blend::Exact, StepForm::Independent),
+    (Method::Box, Blend::Products, StepForm::Difference),
+    (Method::Linear, Blend::Exact, StepForm::Difference),
+    (Method::Gains, Blend::Exact, StepForm::Independent),
+    (Method::Gains, Blend::Products, StepForm::Difference),
+    (Method::Tight, Blend::Exact, StepForm::Difference),
+    (Method::Stepwise, Blend::Products, StepForm::Difference),
+    (Method::Symbolic, Blend::Exact, StepForm::Independent),
 ];
 
 /// The program a verdict in some arithmetic is about.
@@ -90,19 +91,23 @@ fn gave_up<T>(reason: Reason) -> Result<Option<T>, String> {
     if is_honest(&reason) { Ok(None) } else { Err(format!("gave up: {reason}")) }
 }
 
-/// A classifier made ready.
+/// Rows on the outputs of a program.
+fn on_outputs(analysis: &Analysis<'_>, rows: &[Vec<f64>]) -> Rows {
+    Rows::new(Support::full(analysis.program().output_shape()), rows.concat())
+}
+
+/// A classifier.
 pub struct Subject {
-    prepared: Prepared,
-    verifier: Verifier,
+    network: Network,
 }
 
 impl Subject {
     pub fn new(network: Network) -> Self {
-        Self { prepared: Prepared::new(network.clone()), verifier: Verifier::new(network) }
+        Self { network }
     }
 
     pub fn network(&self) -> &Network {
-        self.verifier.network()
+        &self.network
     }
 
     /// Bounds rows of the outputs in one way; `None` if it honestly cannot, and an error if it says something odd.
@@ -115,12 +120,12 @@ impl Subject {
         runs: &[Inference<'_>],
     ) -> Result<Option<Bounded>, String> {
         let clock = Clock::start(budget(0.5));
-        let analysis = match Analysis::new(&self.prepared, region.clone(), method, form, arithmetic, clock) {
+        let region = vec![region.clone()];
+        let analysis = match Analysis::new(&self.network.body, region, method, form, arithmetic, clock) {
             Ok(analysis) => analysis,
             Err(reason) => return gave_up(reason),
         };
-        let property = Property { outputs: self.network().outputs(), rows: rows.to_vec() };
-        let lower = match analysis.bound(&property) {
+        let lower = match analysis.bound(&on_outputs(&analysis, rows)) {
             Ok(bounds) => bounds.lower,
             Err(reason) => return gave_up(reason),
         };
@@ -128,7 +133,7 @@ impl Subject {
             analysis.graphs().zip(run.solutions()).any(|(graph, s)| !graph.admits(&s.trajectory))
         };
         let astray = (0..runs.len()).filter(|&i| strays(&runs[i])).collect();
-        Ok(Some(Bounded { lower, output: analysis.output.clone(), astray }))
+        Ok(Some(Bounded { lower, output: analysis.output().clone(), astray }))
     }
 
     /// Everything there is, one after the other, on the inputs around the centre, all of them free.
@@ -140,12 +145,13 @@ impl Subject {
         seconds: f64,
     ) -> Result<(Decision<Vec<f64>>, Option<f64>), String> {
         let workers = 1 + case.seed as usize % 2;
-        let settings =
-            Settings { arithmetic, workers, pixels: case.range, ..Settings::cascade(case.radius, None) };
-        let report = self.verifier.certify(&case.centre, label, case.radius, &settings, budget(seconds));
+        let problem = Problem::classification(&self.network, &case.centre, label, case.radius, case.range);
+        let cascade = Settings::cascade(problem.program, case.radius, None);
+        let settings = Settings { arithmetic, workers, ..cascade };
+        let report = Verifier::new(settings).decide(&problem, budget(seconds));
         let decision = match report.verdict {
             Verdict::Verified => Decision::Verified,
-            Verdict::Falsified { witness } => Decision::Falsified(witness),
+            Verdict::Falsified { witness } => Decision::Falsified(witness.concat()),
             Verdict::Misclassified => Decision::Open,
             Verdict::Unknown(reason) if is_honest(&reason) => Decision::Open,
             Verdict::Unknown(reason) => return Err(format!("auto gave up: {reason}")),
@@ -154,87 +160,128 @@ impl Subject {
     }
 }
 
-/// A forecasting network made ready.
+/// A forecasting network laid out for a series.
 pub struct SeriesSubject<'a> {
-    network: &'a Network,
-    pub target: Target<'a>,
+    pub forecaster: Forecaster<'a>,
+    /// With blends enclosed by their exact range, and by products.
+    laid_out: [SeriesProgram; 2],
     case: &'a ForecastCase,
     perturbation: Perturbation,
 }
 
 impl<'a> SeriesSubject<'a> {
     pub fn new(network: &'a Network, case: &'a ForecastCase) -> Result<Self, String> {
-        let target = Target::new(network, case.series.target_time).map_err(|e| e.to_string())?;
+        let forecaster = Forecaster::new(network, case.series.target_time).map_err(|e| e.to_string())?;
+        let lay_out = |blend| forecaster.lay_out(&case.series, blend).map_err(|e| e.to_string());
+        let laid_out = [lay_out(Blend::Exact)?, lay_out(Blend::Products)?];
         let allow = |radii: &[f64]| radii.iter().map(|r| Allowance::within(*r)).collect();
         let perturbation = Perturbation { features: allow(&case.features), statics: allow(&case.statics) };
-        Ok(Self { network, target, case, perturbation })
+        Ok(Self { forecaster, laid_out, case, perturbation })
     }
 
-    /// Series that are certainly considered.
-    pub fn inner_region(&self) -> SeriesRegion {
-        self.perturbation.inner_region(&self.case.series)
+    /// The inputs considered.
+    pub fn region(&self, arithmetic: Arithmetic) -> Result<Region, String> {
+        let region = self.perturbation.region(&self.laid_out[0], &self.case.series, arithmetic);
+        region.map_err(|reason| reason.to_string())
+    }
+
+    /// The given series as inputs.
+    pub fn given(&self) -> Point {
+        self.laid_out[0].inputs(&self.case.series)
+    }
+
+    /// Inputs as a series.
+    pub fn series(&self, inputs: &Point) -> Observations {
+        self.laid_out[0].series(&self.case.series, inputs)
+    }
+
+    /// The gradient of a row with respect to the inputs.
+    pub fn gradients(&self, inputs: &Point, row: &[f64]) -> Option<Vec<Vec<f64>>> {
+        let inputs: Vec<&[f64]> = inputs.iter().map(Vec::as_slice).collect();
+        let program = self.laid_out[0].program();
+        let run = Inference::run_within(program, &inputs, Precision::Float64, &Watch::default()).ok()?;
+        Some(run.gradients(row))
     }
 
     /// Whether a series is among those considered.
     pub fn contains(&self, series: &Observations, arithmetic: Arithmetic) -> bool {
-        self.perturbation.region(&self.case.series, arithmetic).contains(series)
+        let inputs = self.laid_out[0].inputs(series);
+        self.region(arithmetic).is_ok_and(|r| r.outer.iter().zip(&inputs).all(|(b, x)| b.contains(x)))
     }
 
     /// Like [`Subject::bound`], for forecasts; and an upper bound of the error.
     pub fn bound(
         &self,
         rows: &[Vec<f64>],
-        (method, mix, step_form): (SeriesMethod, MixForm, StepForm),
+        (method, blend, form): (Method, Blend, StepForm),
         arithmetic: Arithmetic,
-        runs: &[&Forecast<'_>],
+        runs: &[&Forecast],
     ) -> Result<Option<(Bounded, f64)>, String> {
-        let way = SeriesWay { method, mix, step_form, arithmetic };
+        let program = self.laid_out[usize::from(blend == Blend::Products)].program();
         let clock = Clock::start(budget(0.5));
-        let found = Enclosure::new(&self.target, &self.case.series, &self.perturbation, way, clock);
-        let enclosure = match found {
-            Ok(enclosure) => enclosure,
+        let region = self.region(arithmetic)?.outer;
+        let analysis = match Analysis::new(program, region, method, form, arithmetic, clock) {
+            Ok(analysis) => analysis,
             Err(reason) => return gave_up(reason),
         };
-        let lower = match enclosure.lower_bounds(rows) {
-            Ok(lower) => lower,
+        let lower = |rows: &[Vec<f64>]| Ok(analysis.bound(&on_outputs(&analysis, rows))?.lower);
+        let truth = self.case.truth.clone();
+        let errors = ErrorLimit { observed: (0..truth.len()).collect(), truth, limit: f64::INFINITY };
+        let boxes = analysis.output();
+        let together = errors.together(boxes);
+        let found = lower(rows).and_then(|own| Ok((own, lower(std::slice::from_ref(&together.row))?[0])));
+        let (own, all) = match found {
+            Ok(found) => found,
             Err(reason) => return gave_up(reason),
         };
-        let property = ForecastProperty {
-            truth: self.case.truth.clone(),
-            observed: (0..self.case.truth.len()).collect(),
-            limit: f64::INFINITY,
+        let worst = errors.worst(boxes).min(errors.worst_together(&together, all));
+        let strays = |run: &Forecast| {
+            let trajectory = run.trajectory();
+            trajectory.is_some_and(|t| analysis.graphs().any(|graph| !graph.admits(t)))
         };
-        let worst = match property.worst_together(&enclosure, enclosure.boxes()) {
-            Ok(worst) => worst.min(property.worst(enclosure.boxes())),
-            Err(reason) => return gave_up(reason),
-        };
-        let strays = |run: &Forecast<'_>| run.solution().is_some_and(|s| !enclosure.admits(&s.trajectory));
         let astray = (0..runs.len()).filter(|&i| strays(runs[i])).collect();
-        Ok(Some((Bounded { lower, output: enclosure.boxes().clone(), astray }, worst)))
+        Ok(Some((Bounded { lower: own, output: boxes.clone(), astray }, worst)))
     }
 
-    /// All methods, one after the other.
+    /// All methods, one after the other, or those of `auto`.
     pub fn decide(
         &self,
         arithmetic: Arithmetic,
         seconds: f64,
     ) -> Result<(Decision<Observations>, Option<f64>), String> {
-        let methods =
-            vec![SeriesMethod::Box, SeriesMethod::Linear, SeriesMethod::Tight, SeriesMethod::Stepwise];
+        let ForecastCase { series, truth, seed, .. } = self.case;
         let tolerance = Tolerance { relative: 0.2, absolute: 0.05 };
-        let attack = Some(SeriesAttack { steps: 8, step_size: 0.1, restarts: 1, seed: self.case.seed });
-        let settings =
-            ForecastSettings { methods, attack, tolerance, arithmetic, ..ForecastSettings::default() };
-        let ForecastCase { series, truth, .. } = self.case;
         let mask = vec![true; truth.len()];
-        let verifier = ForecastVerifier::new(self.network);
-        let report = verifier.certify(series, truth, &mask, &self.perturbation, &settings, budget(seconds));
-        let limit = report.limit;
+        let wanted = (&truth[..], &mask[..]);
+        let program = &self.laid_out[0];
+        let watch = Watch::default();
+        let problem =
+            forecast_problem(program, series, wanted, &self.perturbation, tolerance, arithmetic, &watch);
+        let problem = match problem {
+            Ok(problem) => problem,
+            Err(reason) => {
+                return gave_up(reason).map(|found: Option<()>| (Decision::Open, found.map(|()| 0.0)));
+            }
+        };
+        let loss = AttackLoss::Margin;
+        let attack = Attack { steps: 8, step_size: 0.1, loss, seed: *seed, ..Attack::default() };
+        let settings = match seed % 2 {
+            0 => Settings::cascade(problem.program, problem.region.radius, Some(attack)),
+            _ => {
+                let methods = [Method::Box, Method::Gains, Method::Tight, Method::Stepwise];
+                let stages = [Stage::bounds(&methods), vec![Stage::Attack(attack)]].concat();
+                Settings { stages, step_form: StepForm::Difference, ..Settings::default() }
+            }
+        };
+        let report = Verifier::new(Settings { arithmetic, ..settings }).decide(&problem, budget(seconds));
+        let Property::Errors(errors) = &problem.property else { return Err("no error limit".into()) };
+        let limit = Some(errors.limit);
         match report.verdict {
-            ForecastVerdict::Verified => Ok((Decision::Verified, limit)),
-            ForecastVerdict::Falsified { witness } => Ok((Decision::Falsified(*witness), limit)),
-            ForecastVerdict::Unknown(reason) if is_honest(&reason) => Ok((Decision::Open, limit)),
-            ForecastVerdict::Unknown(reason) => Err(format!("auto gave up: {reason}")),
+            Verdict::Verified => Ok((Decision::Verified, limit)),
+            Verdict::Falsified { witness } => Ok((Decision::Falsified(self.series(&witness)), limit)),
+            Verdict::Misclassified => Err("the series itself is taken for a violation".into()),
+            Verdict::Unknown(reason) if is_honest(&reason) => Ok((Decision::Open, limit)),
+            Verdict::Unknown(reason) => Err(format!("auto gave up: {reason}")),
         }
     }
 }

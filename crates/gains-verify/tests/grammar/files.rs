@@ -61,9 +61,16 @@ fn skeleton(layers: &[LayerSpec]) -> String {
         LayerSpec::GlobalAvgPool {} => "mean".into(),
         LayerSpec::AvgPool2d { .. } => "pool".into(),
         LayerSpec::Normalize { .. } => "normalize".into(),
-        LayerSpec::Relu {} | LayerSpec::LeakyRelu { .. } | LayerSpec::Sigmoid {} | LayerSpec::Tanh {} => {
-            "activation".into()
+        LayerSpec::Slice { .. } => "slice".into(),
+        LayerSpec::Parallel { branches, .. } => {
+            let branches: Vec<String> = branches.iter().map(|branch| skeleton(branch)).collect();
+            format!("parallel({})", branches.join(" | "))
         }
+        LayerSpec::Relu {}
+        | LayerSpec::LeakyRelu { .. }
+        | LayerSpec::Sigmoid {}
+        | LayerSpec::Tanh {}
+        | LayerSpec::Absolute {} => "activation".into(),
     };
     layers.iter().map(word).collect::<Vec<String>>().join(" ")
 }

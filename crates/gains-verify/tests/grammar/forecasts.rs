@@ -5,7 +5,7 @@ use gains_core::{Arithmetic, Precision};
 use gains_ode::{Forecast, Observations, mean_absolute_error};
 use gains_testkit::Choices;
 use gains_testkit::grammar::ForecastCase;
-use gains_verify::series::SeriesRegion;
+use gains_verify::{Point, Region};
 
 use crate::adapter::{self, Bounded, Decision, SERIES_WAYS, SeriesSubject};
 use crate::failure::{Failure, Kind, Subject, Tally};
@@ -15,29 +15,25 @@ use crate::points::{descend, scatter, to_float32, value};
 /// Series that do not follow a gradient.
 const BLIND: usize = 16;
 
-/// Series of a region, the given one first.
+/// Inputs of a region, those of the given series first.
 fn points(
     subject: &SeriesSubject<'_>,
-    region: &SeriesRegion,
+    region: &Region,
     case: &ForecastCase,
     rows: &[Vec<f64>],
-) -> Vec<Observations> {
+) -> Vec<Point> {
     let mut random = fastrand::Rng::with_seed(case.seed);
-    let mut scattered = || Observations {
-        statics: scatter(&mut random, &region.statics),
-        values: scatter(&mut random, &region.values),
-        ..case.series.clone()
-    };
-    let mut points = vec![case.series.clone()];
+    let mut scattered = || -> Point { region.inner.iter().map(|b| scatter(&mut random, b)).collect() };
+    let mut points = vec![subject.given()];
     points.extend((0..BLIND).map(|_| scattered()));
     for (row, start) in rows.iter().flat_map(|row| [(row, false), (row, true)]) {
-        let mut point = if start { scattered() } else { case.series.clone() };
+        let mut point = if start { scattered() } else { subject.given() };
         for step in 0..if start { 4 } else { 2 } {
-            let Ok(run) = subject.target.forecaster.run(&point, Precision::Float64) else { break };
+            let Some(gradients) = subject.gradients(&point, row) else { break };
             let part = if start { 0.5_f64.powi(step + 1) } else { 1.0 };
-            let gradient = run.pull_back(&point, row);
-            descend(&mut point.statics, &gradient.statics, &region.statics, part);
-            descend(&mut point.values, &gradient.values, &region.values, part);
+            for ((x, gradient), allowed) in point.iter_mut().zip(&gradients).zip(&region.inner) {
+                descend(x, gradient, allowed, part);
+            }
             points.push(point.clone());
         }
     }
@@ -49,7 +45,7 @@ struct Shot<'a> {
     subject: &'a SeriesSubject<'a>,
     rows: &'a [Vec<f64>],
     arithmetic: Arithmetic,
-    runs: Vec<(Observations, Forecast<'a>)>,
+    runs: Vec<(Observations, Forecast)>,
 }
 
 impl<'a> Shot<'a> {
@@ -58,22 +54,19 @@ impl<'a> Shot<'a> {
         subject: &'a SeriesSubject<'a>,
         rows: &'a [Vec<f64>],
         arithmetic: Arithmetic,
-        points: &[Observations],
+        (region, points): (&Region, &[Point]),
     ) -> Self {
         let precision = adapter::precision(arithmetic);
-        let region = subject.inner_region();
-        let settle = |point: &Observations| match precision {
-            Precision::Float64 => Some(point.clone()),
-            Precision::Float32 => Some(Observations {
-                statics: to_float32(&point.statics, &region.statics)?,
-                values: to_float32(&point.values, &region.values)?,
-                ..point.clone()
-            }),
+        let rounded = |point: &Point| -> Option<Point> {
+            point.iter().zip(&region.inner).map(|(x, allowed)| to_float32(x, allowed)).collect()
+        };
+        let settle = |point: &Point| match precision {
+            Precision::Float64 => Some(subject.series(point)),
+            Precision::Float32 => rounded(point).map(|point| subject.series(&point)),
         };
         let inside = |point: &Observations| subject.contains(point, arithmetic);
-        let run = |point: Observations| {
-            subject.target.forecaster.run(&point, precision).ok().map(|run| (point, run))
-        };
+        let run =
+            |point: Observations| subject.forecaster.run(&point, precision).ok().map(|run| (point, run));
         let runs = points.iter().filter_map(settle).filter(inside).filter_map(run).collect();
         Self { case, subject, rows, arithmetic, runs }
     }
@@ -81,7 +74,7 @@ impl<'a> Shot<'a> {
     /// What rounding may have to do with a number that a run has given.
     fn slack(&self, number: f64, size: f64, point: &Observations, of: impl Fn(&[f64]) -> f64) -> f64 {
         slack(self.arithmetic, number, size, || {
-            let run = self.subject.target.forecaster.run(point, Precision::Float32).ok()?;
+            let run = self.subject.forecaster.run(point, Precision::Float32).ok()?;
             Some(of(run.output()))
         })
     }
@@ -117,7 +110,7 @@ impl<'a> Shot<'a> {
         }
         for &run in &bounded.astray {
             let (point, run) = &self.runs[run];
-            if self.arithmetic == Arithmetic::Float32 || !run.solution().is_some_and(is_tie) {
+            if self.arithmetic == Arithmetic::Float32 || !run.trajectory().is_some_and(is_tie) {
                 return Err(Failure::new(Kind::Astray, format!("{way}: {point:?} is no path of its graph")));
             }
         }
@@ -142,7 +135,7 @@ impl<'a> Shot<'a> {
             }
             Decision::Falsified(witness) => {
                 tally.falsified += 1;
-                let run = self.subject.target.forecaster.run(&witness, adapter::precision(self.arithmetic));
+                let run = self.subject.forecaster.run(&witness, adapter::precision(self.arithmetic));
                 let error = run.map_or(f64::NEG_INFINITY, |run| self.error(run.output()));
                 let inside = self.subject.contains(&witness, self.arithmetic);
                 if !inside || error < limit.unwrap_or(f64::INFINITY) {
@@ -168,12 +161,13 @@ impl Subject for ForecastCase {
         let odd = |what| Failure::new(Kind::Odd, what);
         let subject = SeriesSubject::new(&network, self).map_err(odd)?;
         let rows = rows(network.outputs(), None);
-        let points = points(&subject, &subject.inner_region(), self, &rows);
+        let region = subject.region(Arithmetic::Real).map_err(odd)?;
+        let points = points(&subject, &region, self, &rows);
         for arithmetic in [Arithmetic::Real, Arithmetic::Float32] {
-            let shot = Shot::new(self, &subject, &rows, arithmetic, &points);
+            let shot = Shot::new(self, &subject, &rows, arithmetic, (&region, &points));
             for way in SERIES_WAYS {
                 let name = format!("{way:?}, {arithmetic}");
-                let runs: Vec<&Forecast<'_>> = shot.runs.iter().map(|(_, run)| run).collect();
+                let runs: Vec<&Forecast> = shot.runs.iter().map(|(_, run)| run).collect();
                 let found = subject.bound(&rows, way, arithmetic, &runs);
                 match found.map_err(|what| odd(format!("{name}: {what}")))? {
                     Some((bounded, worst)) => {

@@ -1,9 +1,8 @@
 //! Classifiers: every way to bound them against points that try to leave the bounds.
 
 use gains_core::model_file::write_model;
-use gains_core::network::Tape;
 use gains_core::{Arithmetic, Precision};
-use gains_ode::{Inference, Solution};
+use gains_ode::{Inference, Visit};
 use gains_testkit::Choices;
 use gains_testkit::grammar::ImageCase;
 
@@ -38,9 +37,9 @@ pub fn rows(outputs: usize, label: Option<usize>) -> Vec<Vec<f64>> {
 }
 
 /// Whether a trajectory decides within rounding of a threshold: exact numbers may decide differently.
-pub fn is_tie(solution: &Solution<Tape>) -> bool {
+pub fn is_tie(trajectory: &[Visit]) -> bool {
     let close = |e: f64, t: f64| (e - t).abs() <= 1e-9 * t;
-    solution.trajectory.iter().any(|visit| {
+    trajectory.iter().any(|visit| {
         // Increases are allowed below α⁻ᵖ, a power of a whole number.
         let inverse = 1.0 / visit.error;
         close(visit.error, 1.0) || inverse < 1e9 && close(inverse, inverse.round())
@@ -114,7 +113,7 @@ impl Shot<'_> {
             }
         }
         for &run in &bounded.astray {
-            if arithmetic == Arithmetic::Float32 || !runs[run].solutions().any(is_tie) {
+            if arithmetic == Arithmetic::Float32 || !runs[run].solutions().any(|s| is_tie(&s.trajectory)) {
                 let what = format!("{way}: the run at {:?} is no path of its graph", points[run]);
                 return Err(Failure::new(Kind::Astray, what));
             }

@@ -1,47 +1,60 @@
 //! Random, corner and attacked series against boxes, rows and the bounds of errors.
 
-use gains_core::{Arithmetic, BoxVec, Precision};
-use gains_ode::{Encoding, Observations};
+use gains_core::operator::blend::Blend;
+use gains_core::{Arithmetic, Precision};
+use gains_ode::{Forecaster, Observations};
 use gains_testkit::Model;
 use gains_testkit::latent::{self, FEATURES};
 use gains_verify::limits::{Budget, Clock};
-use gains_verify::series::enclosure::Way;
-use gains_verify::series::{
-    Enclosure, ForecastProperty, ForecastSettings, ForecastVerifier, MixForm, Perturbation, SeriesAttack,
-    SeriesMethod, SeriesRegion, Target, Tolerance,
-};
-use gains_verify::{Reason, StepForm};
+use gains_verify::property::{ErrorLimit, Tolerance};
+use gains_verify::series::Perturbation;
+use gains_verify::{Attack, AttackLoss, Hunt, Method, Point, Problem, Property, Reason, Region, StepForm};
 
 use crate::perturbation::perturbation;
+use crate::scene::{Scene, Way, by_methods, certify, intervals, worst_together};
 
 /// A point of a region: random, at a corner, or mixed.
-pub fn sample(series: &Observations, region: &SeriesRegion, random: &mut fastrand::Rng) -> Observations {
+pub fn sample(region: &Region, random: &mut fastrand::Rng) -> Point {
     let kind = random.u8(0..3);
-    let mut pick = |values: &mut [f64], allowed: &BoxVec| {
-        for (i, x) in values.iter_mut().enumerate() {
-            let (l, u) = (allowed.lower[i], allowed.upper[i]);
-            let corner = kind == 0 || kind == 1 && random.bool();
-            *x = match corner {
-                true => [l, u][usize::from(random.bool())],
-                false => (l + random.f64() * (u - l)).clamp(l, u),
-            };
+    let mut pick = |(l, u): (&f64, &f64)| {
+        let corner = kind == 0 || kind == 1 && random.bool();
+        match corner {
+            true => [*l, *u][usize::from(random.bool())],
+            false => (l + random.f64() * (u - l)).clamp(*l, *u),
         }
     };
-    let mut moved = series.clone();
-    pick(&mut moved.statics, &region.statics);
-    pick(&mut moved.values, &region.values);
-    moved
+    region.inner.iter().map(|b| b.lower.iter().zip(&b.upper).map(&mut pick).collect()).collect()
+}
+
+/// The worst that an attack finds.
+fn attacked(
+    scene: &Scene<'_>,
+    errors: &ErrorLimit,
+    attack: Attack,
+    precision: Precision,
+) -> Option<Observations> {
+    let laid_out = scene.program(Blend::Exact);
+    let problem = Problem {
+        program: laid_out.program(),
+        region: scene.region(Arithmetic::Real),
+        // Everything is a violation, so an exhaustive attack goes on to the worst.
+        property: Property::Errors(ErrorLimit { limit: 0.0, ..errors.clone() }),
+        nominal: laid_out.inputs(scene.series),
+    };
+    let attack = Attack { exhaustive: true, loss: AttackLoss::Margin, ..attack };
+    let found = Hunt::new(&problem, precision, Clock::start(Budget::default())).run(&attack);
+    found.worst.map(|inputs| laid_out.series(scene.series, &inputs))
 }
 
 fn ways() -> Vec<Way> {
     let mut ways = Vec::new();
-    for method in [SeriesMethod::Box, SeriesMethod::Linear, SeriesMethod::Tight, SeriesMethod::Stepwise] {
+    for method in [Method::Box, Method::Gains, Method::Tight, Method::Stepwise] {
         for arithmetic in [Arithmetic::Real, Arithmetic::Float32] {
-            let (mix, step_form) = match arithmetic {
-                Arithmetic::Real => (MixForm::Exact, StepForm::Difference),
-                Arithmetic::Float32 => (MixForm::Products, StepForm::Independent),
+            let (blend, form) = match arithmetic {
+                Arithmetic::Real => (Blend::Exact, StepForm::Difference),
+                Arithmetic::Float32 => (Blend::Products, StepForm::Independent),
             };
-            ways.push(Way { method, mix, step_form, arithmetic });
+            ways.push(Way { method, blend, form, arithmetic });
         }
     }
     ways
@@ -50,48 +63,46 @@ fn ways() -> Vec<Way> {
 /// Checks one network on one series; returns how many enclosures held, out of how many tried.
 pub fn check(model: &Model, series: &Observations, perturbation: &Perturbation, seed: u64) -> (u32, u32) {
     let network = model.network();
-    let target = Target::new(&network, series.target_time).unwrap();
+    let scene = Scene::new(&network, series, perturbation);
     let mut random = fastrand::Rng::with_seed(seed);
-    let inner = perturbation.inner_region(series);
-    let mut points: Vec<Observations> = (0..24).map(|_| sample(series, &inner, &mut random)).collect();
+    let region = scene.region(Arithmetic::Real);
+    let mut moved = || scene.program(Blend::Exact).series(series, &sample(&region, &mut random));
+    let mut points: Vec<Observations> = (0..24).map(|_| moved()).collect();
     points.push(series.clone());
     let truth: Vec<f64> = (0..FEATURES).map(|_| random.f64()).collect();
-    let base = target.forecaster.run(series, Precision::Float64).unwrap();
-    let property = ForecastProperty::new(&truth, &[true; FEATURES], base.output(), Tolerance::default());
-    let property = ForecastProperty { limit: f64::INFINITY, ..property.unwrap() };
-    let attack = SeriesAttack { steps: 12, step_size: 0.01, restarts: 1, seed };
+    let base = scene.forecaster.run(series, Precision::Float64).unwrap();
+    let errors = ErrorLimit::new(&truth, &[true; FEATURES], base.output(), Tolerance::default()).unwrap();
+    let attack = Attack { steps: 12, step_size: 0.01, seed, ..Attack::default() };
     for precision in [Precision::Float64, Precision::Float32] {
-        let found = attack.run(&target, series, perturbation, &property, precision, &|| false);
-        points.extend(found.worst);
+        points.extend(attacked(&scene, &errors, attack, precision));
     }
     let all: Vec<usize> = (0..FEATURES).collect();
     let (mut held, mut tried) = (0, 0);
     for way in ways() {
         tried += 1;
-        let clock = Clock::start(Budget::default());
-        let enclosure = match Enclosure::new(&target, series, perturbation, way, clock) {
-            Ok(enclosure) => enclosure,
+        let analysis = match scene.enclose(way) {
+            Ok(analysis) => analysis,
             Err(Reason::Overflow { .. } | Reason::TooManyVertices { .. }) => continue,
             Err(other) => panic!("{other}"),
         };
         held += 1;
-        let intervals = enclosure.intervals(&all).unwrap();
-        let apart = property.worst(&intervals);
-        let together = property.worst_together(&enclosure, &intervals).unwrap();
+        let intervals = intervals(&analysis, &all);
+        let apart = errors.worst(&intervals);
+        let together = worst_together(&errors, &analysis, &intervals);
+        let latent_box = &analysis.values()[scene.program(way.blend).latent()];
         let precision = match way.arithmetic {
             Arithmetic::Real => Precision::Float64,
             Arithmetic::Float32 => Precision::Float32,
         };
-        let region = perturbation.region(series, way.arithmetic);
         for point in &points {
             let mut point = point.clone();
             precision.round(&mut point.statics);
             precision.round(&mut point.values);
             // Rounding to float32 may leave the region.
-            if !region.contains(&point) {
+            if !scene.contains(&point, way.arithmetic) {
                 continue;
             }
-            let Ok(run) = target.forecaster.run(&point, precision) else { continue };
+            let Ok(run) = scene.forecaster.run(&point, precision) else { continue };
             // What float64 itself rounds is not what real arithmetic bounds.
             let room = if precision == Precision::Float64 { 1e-11 } else { 0.0 };
             for (i, value) in run.output().iter().enumerate() {
@@ -102,16 +113,16 @@ pub fn check(model: &Model, series: &Observations, perturbation: &Perturbation, 
                     "seed {seed} {way:?}: {value} not in [{l}, {u}]"
                 );
             }
-            let latent = run.encoding.mean();
-            for (i, value) in latent.iter().enumerate() {
+            for (i, value) in run.latent().iter().enumerate() {
                 let room = room * (1.0 + value.abs());
-                let x = enclosure.latent().get(i);
+                let x = latent_box.get(i);
                 assert!(x.lower - room <= *value && *value <= x.upper + room, "seed {seed} {way:?}: latent");
             }
-            let error = property.error(run.output());
+            let error = errors.error(run.output());
             assert!(error <= apart + room && error <= together + room, "seed {seed} {way:?}: error {error}");
-            if let Some(solution) = run.solution() {
-                assert!(enclosure.admits(&solution.trajectory), "seed {seed} {way:?}: trajectory");
+            if let Some(trajectory) = run.trajectory() {
+                let admitted = analysis.graphs().all(|graph| graph.admits(trajectory));
+                assert!(admitted, "seed {seed} {way:?}: trajectory");
             }
         }
     }
@@ -154,16 +165,13 @@ fn rows_are_tighter_than_boxes() {
     for seed in 0..30 {
         let network = latent::model(seed, 1.0).network();
         let series = latent::series(seed, 5);
-        let target = Target::new(&network, series.target_time).unwrap();
-        let width = |method: SeriesMethod| {
-            let clock = Clock::start(Budget::default());
-            let perturbation = perturbation(0.05);
-            let enclosure = Enclosure::new(&target, &series, &perturbation, Way::of(method), clock).unwrap();
-            enclosure.intervals(&[0, 1, 2, 3]).unwrap().mean_width()
-        };
-        boxes += width(SeriesMethod::Box);
-        linear += width(SeriesMethod::Linear);
-        tight += width(SeriesMethod::Tight);
+        let perturbation = perturbation(0.05);
+        let scene = Scene::new(&network, &series, &perturbation);
+        let width =
+            |method: Method| intervals(&scene.enclose(Way::of(method)).unwrap(), &[0, 1, 2, 3]).mean_width();
+        boxes += width(Method::Box);
+        linear += width(Method::Gains);
+        tight += width(Method::Tight);
     }
     println!("mean widths: box {boxes:.3}, linear {linear:.3}, tight {tight:.3}");
     assert!(linear < 0.75 * boxes && tight <= 1.001 * linear);
@@ -174,10 +182,13 @@ fn rows_are_tighter_than_boxes() {
 fn encodings_do_not_depend_on_the_target() {
     let network = latent::model(1, 1.0).network();
     let mut series = latent::series(1, 4);
-    let encoder = network.encoder.as_ref().unwrap();
-    let first = Encoding::run(encoder, &series, Precision::Float64).latent;
+    let latent = |series: &Observations| {
+        let forecaster = Forecaster::new(&network, series.target_time).unwrap();
+        forecaster.run(series, Precision::Float64).unwrap().latent().to_vec()
+    };
+    let first = latent(&series);
     series.target_time = 0.0;
-    assert_eq!(first, Encoding::run(encoder, &series, Precision::Float64).latent);
+    assert_eq!(first, latent(&series));
 }
 
 #[test]
@@ -197,29 +208,23 @@ fn errors_of_layers_with_windows_are_bounded() {
     for seed in [0, 1, 3, 4, 6] {
         let network = latent::with_windows(seed).network();
         let series = latent::series(seed + 1, 4);
-        let target = Target::new(&network, series.target_time).unwrap();
-        let output = target.forecaster.run(&series, Precision::Float64).unwrap().output().to_vec();
         let perturbation = Perturbation::of_features(network.encoder.as_ref().unwrap(), 0.3);
+        let scene = Scene::new(&network, &series, &perturbation);
+        let output = scene.forecaster.run(&series, Precision::Float64).unwrap().output().to_vec();
         for shift in [-1.0, 1.0] {
             let truth: Vec<f64> = output.iter().map(|o| o + shift).collect();
             let tolerance = Tolerance { relative: 0.0, absolute: 1e-4 };
-            let property = ForecastProperty::new(&truth, &[true; FEATURES], &output, tolerance).unwrap();
-            let endless = ForecastProperty { limit: f64::INFINITY, ..property };
-            let attack = SeriesAttack { steps: 60, step_size: 0.02, ..SeriesAttack::default() };
-            let found = attack.run(&target, &series, &perturbation, &endless, Precision::Float64, &|| false);
-            for method in [SeriesMethod::Linear, SeriesMethod::Tight, SeriesMethod::Stepwise] {
-                let settings =
-                    ForecastSettings { methods: vec![method], tolerance, ..ForecastSettings::default() };
-                let report = ForecastVerifier::new(&network).certify(
-                    &series,
-                    &truth,
-                    &[true; FEATURES],
-                    &perturbation,
-                    &settings,
-                    Budget::default(),
-                );
-                let worst = report.worst.unwrap();
-                assert!(worst >= found.error, "{method}, seed {seed}: {worst} is below {}", found.error);
+            let errors = ErrorLimit::new(&truth, &[true; FEATURES], &output, tolerance).unwrap();
+            let attack = Attack { steps: 60, step_size: 0.02, ..Attack::default() };
+            let found = attacked(&scene, &errors, attack, Precision::Float64).unwrap();
+            let found = scene.forecaster.run(&found, Precision::Float64).unwrap();
+            let error = errors.error(found.output());
+            for method in [Method::Gains, Method::Tight, Method::Stepwise] {
+                let how = (&by_methods(&[method]), tolerance);
+                let wanted = (&truth[..], &[true; FEATURES][..]);
+                let certified = certify(&network, &series, wanted, &perturbation, how, Budget::default());
+                let worst = certified.worst().unwrap();
+                assert!(worst >= error, "{method}, seed {seed}: {worst} is below {error}");
             }
         }
     }

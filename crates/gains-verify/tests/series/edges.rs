@@ -1,32 +1,34 @@
 //! Short series, times at the edge, odd numbers: bounds where there are some, reasons where there are none.
 
-use gains_core::Interval;
+use gains_core::{Arithmetic, Interval, Precision};
 use gains_ode::Observations;
 use gains_testkit::latent::{self, FEATURES, STATICS};
-use gains_verify::Reason;
 use gains_verify::limits::Budget;
-use gains_verify::series::{
-    Allowance, ForecastReport, ForecastSettings, ForecastVerdict, ForecastVerifier, Perturbation,
-    SeriesAttack, SeriesMethod,
-};
+use gains_verify::property::Tolerance;
+use gains_verify::series::{Allowance, Perturbation};
+use gains_verify::{Attack, AttackLoss, Method, Reason, Settings, Stage, Verdict};
 
 use crate::attacked::check;
 use crate::perturbation::perturbation;
+use crate::scene::{self, Certified, Scene, USUAL, by_methods};
 
-fn certify(series: &Observations, eps: f64, change: impl Fn(&mut ForecastSettings)) -> ForecastReport {
+/// The usual methods, and an attack behind them.
+fn with_attack(attack: Attack) -> Settings {
+    let mut settings = by_methods(&USUAL);
+    settings.stages.push(Stage::Attack(Attack { loss: AttackLoss::Margin, ..attack }));
+    settings
+}
+
+fn certify(series: &Observations, eps: f64, settings: &Settings) -> Certified {
     let network = latent::model(6, 0.8).network();
-    let mut settings = ForecastSettings::default();
-    change(&mut settings);
     let truth = [0.1, -0.4, 0.3, 0.9];
     let mask = [true, true, false, true];
-    ForecastVerifier::new(&network).certify(
-        series,
-        &truth,
-        &mask,
-        &perturbation(eps),
-        &settings,
-        Budget::default(),
-    )
+    let how = (settings, Tolerance::default());
+    scene::certify(&network, series, (&truth, &mask), &perturbation(eps), how, Budget::default())
+}
+
+fn overflows(certified: &Certified) -> bool {
+    matches!(certified.verdict(), Verdict::Unknown(Reason::Overflow { .. }))
 }
 
 #[test]
@@ -52,11 +54,15 @@ fn short_series_and_odd_times_are_bounded() {
 fn radius_zero_proves_what_is_predicted() {
     for seed in 0..10 {
         let series = latent::series(seed, 4);
-        let report = certify(&series, 0.0, |_| {});
-        assert_eq!(report.verdict, ForecastVerdict::Verified, "seed {seed}");
-        let (worst, error) = (report.worst.unwrap(), report.error.unwrap());
+        let certified = certify(&series, 0.0, &by_methods(&USUAL));
+        assert_eq!(*certified.verdict(), Verdict::Verified, "seed {seed}");
+        let (truth, mask) = ([0.1, -0.4, 0.3, 0.9], [true, true, false, true]);
+        let output = certified.report.output.as_ref().unwrap();
+        let error = gains_ode::mean_absolute_error(output, &truth, &mask);
+        let worst = certified.worst().unwrap();
         assert!(worst >= error - 1e-12 && worst < error + 1e-9, "seed {seed}: {worst} {error}");
-        assert_eq!(report.graph.unwrap().1 + 1, report.graph.unwrap().0, "one trajectory");
+        let (vertices, edges) = certified.report.graph.unwrap();
+        assert_eq!(edges + 1, vertices, "one trajectory");
     }
 }
 
@@ -65,24 +71,17 @@ fn huge_values_are_unknown_for_their_size() {
     let mut series = latent::series(5, 3);
     let at = series.mask.iter().position(|&seen| seen).unwrap();
     series.values[at] = 1e30;
-    let report = certify(&series, 0.1, |_| {});
-    assert!(
-        matches!(report.verdict, ForecastVerdict::Unknown(Reason::Overflow { .. })),
-        "{:?}",
-        report.verdict
-    );
+    let settings = by_methods(&USUAL);
+    let certified = certify(&series, 0.1, &settings);
+    assert!(overflows(&certified), "{:?}", certified.verdict());
     series.values[at] = 0.5;
     series.statics[0] = -1e25;
-    let report = certify(&series, 0.1, |_| {});
-    assert!(
-        matches!(report.verdict, ForecastVerdict::Unknown(Reason::Overflow { .. })),
-        "{:?}",
-        report.verdict
-    );
+    let certified = certify(&series, 0.1, &settings);
+    assert!(overflows(&certified), "{:?}", certified.verdict());
     series.statics[0] = 0.5;
     for eps in [1e30, f64::INFINITY, f64::NAN] {
-        let report = certify(&series, eps, |_| {});
-        assert!(matches!(report.verdict, ForecastVerdict::Unknown(Reason::Overflow { .. })), "{eps}");
+        let certified = certify(&series, eps, &settings);
+        assert!(overflows(&certified), "{eps}: {:?}", certified.verdict());
     }
 }
 
@@ -91,24 +90,15 @@ fn huge_values_are_unknown_for_their_size() {
 fn layers_that_overflow_are_not_hidden_by_gates() {
     let network = latent::model(6, 0.8).scale("update", 1e25).network();
     let series = latent::series(6, 3);
-    let (truth, mask) = ([0.0; FEATURES], [true; FEATURES]);
-    let report = ForecastVerifier::new(&network).certify(
-        &series,
-        &truth,
-        &mask,
-        &perturbation(0.01),
-        &ForecastSettings::default(),
-        Budget::default(),
-    );
-    assert!(
-        matches!(report.verdict, ForecastVerdict::Unknown(Reason::Overflow { .. })),
-        "{:?}",
-        report.verdict
-    );
+    let wanted = (&[0.0; FEATURES][..], &[true; FEATURES][..]);
+    let settings = by_methods(&USUAL);
+    let how = (&settings, Tolerance::default());
+    let certified = scene::certify(&network, &series, wanted, &perturbation(0.01), how, Budget::default());
+    assert!(overflows(&certified), "{:?}", certified.verdict());
 }
 
 #[test]
-fn what_is_no_number_is_unknown_with_its_place() {
+fn nan_is_unknown_with_its_place() {
     let base = latent::series(5, 3);
     let at = base.mask.iter().position(|&seen| seen).unwrap();
     for change in [
@@ -122,13 +112,10 @@ fn what_is_no_number_is_unknown_with_its_place() {
     {
         let mut series = base.clone();
         change(&mut series);
-        let report = certify(&series, 0.1, |s| s.attack = Some(SeriesAttack::default()));
-        assert!(
-            matches!(report.verdict, ForecastVerdict::Unknown(Reason::Concrete(_))),
-            "{:?}",
-            report.verdict
-        );
-        assert!(report.worst.is_none());
+        let certified = certify(&series, 0.1, &with_attack(Attack::default()));
+        let verdict = certified.verdict();
+        assert!(matches!(verdict, Verdict::Unknown(Reason::Concrete(_))), "{verdict:?}");
+        assert!(certified.worst().is_none());
     }
 }
 
@@ -136,8 +123,7 @@ fn what_is_no_number_is_unknown_with_its_place() {
 fn lists_of_the_wrong_size_are_refused() {
     let network = latent::model(6, 0.8).network();
     let series = latent::series(6, 3);
-    let verifier = ForecastVerifier::new(&network);
-    let settings = ForecastSettings { attack: Some(SeriesAttack::default()), ..ForecastSettings::default() };
+    let settings = with_attack(Attack::default());
     let truth = [0.0; FEATURES];
     let mask = [true; FEATURES];
     let exact = vec![Allowance::EXACT; STATICS];
@@ -145,17 +131,18 @@ fn lists_of_the_wrong_size_are_refused() {
     let none = Perturbation { features: vec![], statics: exact };
     let stiff = Perturbation { statics: vec![], ..perturbation(0.1) };
     let run = |truth: &[f64], mask: &[bool], p: &Perturbation| {
-        verifier.certify(&series, truth, mask, p, &settings, Budget::default()).verdict
+        let how = (&settings, Tolerance::default());
+        scene::certify(&network, &series, (truth, mask), p, how, Budget::default()).report.verdict
     };
     let p = perturbation(0.1);
     let sizes = [(&truth[1..], &mask[..], &p), (&truth, &mask[1..], &p)];
     let lists = [&narrow, &none, &stiff].map(|wrong| (&truth[..], &mask[..], wrong));
     for (truth, mask, p) in sizes.into_iter().chain(lists) {
         let verdict = run(truth, mask, p);
-        assert!(matches!(verdict, ForecastVerdict::Unknown(Reason::InputSize { .. })), "{verdict:?}");
+        assert!(matches!(verdict, Verdict::Unknown(Reason::InputSize { .. })), "{verdict:?}");
     }
     let nothing = run(&truth, &[false; FEATURES], &p);
-    assert!(matches!(nothing, ForecastVerdict::Unknown(Reason::Concrete(_))), "{nothing:?}");
+    assert!(matches!(nothing, Verdict::Unknown(Reason::Concrete(_))), "{nothing:?}");
 }
 
 #[test]
@@ -163,18 +150,18 @@ fn budgets_end_with_their_reason() {
     let network = latent::model(6, 0.8).network();
     let series = latent::series(8, 8);
     let certify = |budget: Budget<'_>| {
-        let (truth, mask) = ([5.0; FEATURES], [true; FEATURES]);
-        let settings = ForecastSettings::default();
-        let p = perturbation(0.3);
-        ForecastVerifier::new(&network).certify(&series, &truth, &mask, &p, &settings, budget).verdict
+        let wanted = (&[5.0; FEATURES][..], &[true; FEATURES][..]);
+        let settings = by_methods(&USUAL);
+        let how = (&settings, Tolerance::default());
+        scene::certify(&network, &series, wanted, &perturbation(0.3), how, budget).report.verdict
     };
     let timeout = Some(std::time::Duration::ZERO);
     let verdict = certify(Budget { timeout, ..Budget::default() });
-    assert!(matches!(verdict, ForecastVerdict::Unknown(Reason::TimeLimit { .. })), "{verdict:?}");
+    assert!(matches!(verdict, Verdict::Unknown(Reason::TimeLimit { .. })), "{verdict:?}");
     let verdict = certify(Budget { interrupted: &|| true, ..Budget::default() });
-    assert!(matches!(verdict, ForecastVerdict::Unknown(Reason::Interrupted)), "{verdict:?}");
+    assert!(matches!(verdict, Verdict::Unknown(Reason::Interrupted)), "{verdict:?}");
     let verdict = certify(Budget { vertices: 1, ..Budget::default() });
-    assert!(matches!(verdict, ForecastVerdict::Unknown(Reason::TooManyVertices { .. })), "{verdict:?}");
+    assert!(matches!(verdict, Verdict::Unknown(Reason::TooManyVertices { .. })), "{verdict:?}");
 }
 
 /// Witnesses lie inside the region, have the given times and mask, and are as wrong as claimed when run again.
@@ -184,24 +171,21 @@ fn witnesses_are_inside_and_reproducible() {
     for seed in 0..40 {
         let network = latent::model(seed, 1.5).network();
         let series = latent::series(seed, 4);
-        let target = gains_verify::series::Target::new(&network, series.target_time).unwrap();
-        let run = target.forecaster.run(&series, gains_core::Precision::Float64).unwrap();
+        let p = perturbation(0.4);
+        let scene = Scene::new(&network, &series, &p);
+        let run = scene.forecaster.run(&series, Precision::Float64).unwrap();
         let truth: Vec<f64> = run.output().iter().map(|o| o + 0.05).collect();
         let mask = [true; FEATURES];
-        let p = perturbation(0.4);
-        let settings = ForecastSettings {
-            attack: Some(SeriesAttack { step_size: 0.02, steps: 60, ..SeriesAttack::default() }),
-            ..ForecastSettings::default()
-        };
-        let report =
-            ForecastVerifier::new(&network).certify(&series, &truth, &mask, &p, &settings, Budget::default());
-        if let ForecastVerdict::Falsified { witness } = report.verdict {
+        let settings = with_attack(Attack { step_size: 0.02, steps: 60, ..Attack::default() });
+        let how = (&settings, Tolerance::default());
+        let certified = scene::certify(&network, &series, (&truth, &mask), &p, how, Budget::default());
+        if let Some(witness) = &certified.witness {
             falsified += 1;
             assert_eq!((&witness.times, &witness.mask), (&series.times, &series.mask));
-            assert!(p.region(&series, gains_core::Arithmetic::Real).contains(&witness));
-            let again = target.forecaster.run(&witness, gains_core::Precision::Float64).unwrap();
+            assert!(scene.contains(witness, Arithmetic::Real));
+            let again = scene.forecaster.run(witness, Precision::Float64).unwrap();
             let error = gains_ode::mean_absolute_error(again.output(), &truth, &mask);
-            assert!(error >= report.limit.unwrap(), "{error}");
+            assert!(error >= certified.limit.unwrap(), "{error}");
             for (i, seen) in series.mask.iter().enumerate() {
                 let moved = witness.values[i] - series.values[i];
                 assert!(!*seen || i % FEATURES != 2 || moved == 0.0, "an exact feature moved");
@@ -210,7 +194,7 @@ fn witnesses_are_inside_and_reproducible() {
                 assert!(!*seen || i % FEATURES != 1 || Interval::new(l, u).contains(witness.values[i]));
             }
         } else {
-            assert_ne!(report.verdict.word(), "falsified");
+            assert_ne!(certified.verdict().word(), "falsified");
         }
     }
     assert!(falsified > 10, "{falsified}");
@@ -221,10 +205,8 @@ fn witnesses_are_inside_and_reproducible() {
 fn methods_prove_no_less_than_the_ones_before() {
     for seed in 0..20 {
         let series = latent::series(seed, 5);
-        let worst =
-            |method: SeriesMethod| certify(&series, 0.02, |s| s.methods = vec![method]).worst.unwrap();
-        let (boxes, linear, tight) =
-            (worst(SeriesMethod::Box), worst(SeriesMethod::Linear), worst(SeriesMethod::Tight));
+        let worst = |method: Method| certify(&series, 0.02, &by_methods(&[method])).worst().unwrap();
+        let (boxes, linear, tight) = (worst(Method::Box), worst(Method::Gains), worst(Method::Tight));
         assert!(
             linear <= boxes + 1e-12 && tight <= linear * 1.02 + 1e-9,
             "seed {seed}: {boxes} {linear} {tight}"

@@ -7,9 +7,10 @@ use gains_core::description::{
 use gains_core::model_file::Tensors;
 use gains_ode::Observations;
 use gains_testkit::Model;
-use gains_verify::limits::{Budget, Clock};
-use gains_verify::series::enclosure::Way;
-use gains_verify::series::{Allowance, Enclosure, Perturbation, SeriesMethod, Target};
+use gains_verify::Method as Bounding;
+use gains_verify::series::{Allowance, Perturbation};
+
+use crate::scene::{Scene, Way, intervals};
 
 /// One entry of state, one feature, one static. `update_bias` decides the gate: 0 makes it one half, exactly.
 /// Dynamics `f(y) = y`, candidate `x` (and deviation 0), latent state the mean, decoder `z' = 0`, output `z`.
@@ -41,18 +42,16 @@ pub fn model(update_bias: f64) -> Model {
         LayerSpec::Ode { dynamics: vec![linear("decoder", &[&[0.0]], &[0.0])], solver },
         linear("output", &[&[1.0]], &[0.0]),
     ];
-    let task = Task::Forecasting { features: vec!["x".into()], statics: vec!["s".into()] };
+    let task = Task::forecasting(vec!["x".into()], vec!["s".into()]);
     let description =
         Description { encoder: Some(encoder), ..Description::new("exact", task, Shape::flat(1), layers) };
     Model { description, tensors }
 }
 
-fn interval(model: &Model, series: &Observations, p: &Perturbation, method: SeriesMethod) -> (f64, f64) {
+fn interval(model: &Model, series: &Observations, p: &Perturbation, method: Bounding) -> (f64, f64) {
     let network = model.network();
-    let target = Target::new(&network, series.target_time).unwrap();
-    let clock = Clock::start(Budget::default());
-    let enclosure = Enclosure::new(&target, series, p, Way::of(method), clock).unwrap();
-    let x = enclosure.intervals(&[0]).unwrap();
+    let scene = Scene::new(&network, series, p);
+    let x = intervals(&scene.enclose(Way::of(method)).unwrap(), &[0]);
     (x.lower[0], x.upper[0])
 }
 
@@ -71,9 +70,9 @@ fn a_linear_recursion_has_its_exact_range() {
     let centre = 0.5 * 1.0 + 0.375 * (-0.5 + 0.375 * 2.0);
     let radius = 0.5 * 0.25 + 0.375 * (0.5 * 0.25 + 0.375 * 0.5);
     // Boxes take the Euler step's two terms for independent.
-    let (low, high) = interval(&model(0.0), &series, &p, SeriesMethod::Box);
+    let (low, high) = interval(&model(0.0), &series, &p, Bounding::Box);
     assert!(low < centre - radius && centre + radius < high);
-    for method in [SeriesMethod::Linear, SeriesMethod::Tight] {
+    for method in [Bounding::Gains, Bounding::Tight] {
         let (low, high) = interval(&model(0.0), &series, &p, method);
         assert!(low <= centre - radius && low > centre - radius - 1e-12, "{method}: {low}");
         assert!(high >= centre + radius && high < centre + radius + 1e-12, "{method}: {high}");
@@ -91,7 +90,7 @@ fn saturated_gates_keep_or_replace() {
         target_time: 0.5,
     };
     let p = Perturbation { features: vec![Allowance::within(1.0)], statics: vec![Allowance::within(0.5)] };
-    for method in [SeriesMethod::Linear, SeriesMethod::Tight] {
+    for method in [Bounding::Gains, Bounding::Tight] {
         let (low, high) = interval(&model(60.0), &series, &p, method);
         assert!(
             low <= 1.125 && low > 1.124_999 && (1.875..1.875_001).contains(&high),
@@ -121,14 +120,14 @@ fn rows_see_what_cancels() {
     };
     // The step of −¼ along −4y doubles the mean: 2s, exactly [1, 3], of which one half remains.
     let p = Perturbation { features: vec![Allowance::EXACT], statics: vec![Allowance::within(0.5)] };
-    for method in [SeriesMethod::Linear, SeriesMethod::Tight] {
+    for method in [Bounding::Gains, Bounding::Tight] {
         let (low, high) = interval(&model, &series, &p, method);
         assert!((low - 0.5).abs() < 1e-12 && (high - 1.5).abs() < 1e-12, "{method}: {low} {high}");
     }
     // Along 4y the step takes off all there is: y − ¼·4y = 0. A box of the two terms is as wide as both.
     model.tensors.insert("dynamics.weight".into(), (vec![1, 1], vec![4.0]));
-    let (low, high) = interval(&model, &series, &p, SeriesMethod::Box);
+    let (low, high) = interval(&model, &series, &p, Bounding::Box);
     assert!(high - low > 0.9);
-    let (low, high) = interval(&model, &series, &p, SeriesMethod::Linear);
+    let (low, high) = interval(&model, &series, &p, Bounding::Gains);
     assert!(low.abs() < 1e-12 && high.abs() < 1e-12, "{low} {high}");
 }

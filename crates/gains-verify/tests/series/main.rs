@@ -6,4 +6,5 @@ mod attacked;
 mod edges;
 mod exact;
 mod perturbation;
+mod scene;
 mod single;

@@ -1,16 +1,16 @@
 //! An encoder written in true float32, with sums in random trees: every value must be in the float32 box.
 
-use gains_core::network::Layer;
-use gains_core::{Activation, AffineMap, Arithmetic, SeriesEncoder, Stack};
+use gains_core::operator::blend::Blend;
+use gains_core::{Activation, AffineMap, Arithmetic, Circuit, Operator, SeriesEncoder};
 use gains_ode::Observations;
 use gains_testkit::{Model, latent};
-use gains_verify::limits::{Budget, Clock};
-use gains_verify::series::enclosure::Way;
-use gains_verify::series::{Enclosure, SeriesMethod, Target};
+use gains_verify::Method;
+use gains_verify::series::Perturbation;
 
 use crate::attacked::sample;
 use crate::exact;
 use crate::perturbation::perturbation;
+use crate::scene::{Scene, Way};
 
 /// Adds in a random binary tree of the depth that float32 programs are promised.
 fn sum(mut terms: Vec<f32>, random: &mut fastrand::Rng) -> f32 {
@@ -21,22 +21,28 @@ fn sum(mut terms: Vec<f32>, random: &mut fastrand::Rng) -> f32 {
     terms.pop().unwrap_or(0.0)
 }
 
-fn evaluate(stack: &Stack, x: &[f32], random: &mut fastrand::Rng) -> Vec<f32> {
+/// The parts of an encoder are lists of layers.
+fn evaluate(circuit: &Circuit, x: &[f32], random: &mut fastrand::Rng) -> Vec<f32> {
     let mut value = x.to_vec();
-    for layer in &stack.layers {
-        value = match layer {
-            Layer::Affine(map) => affine(map, &value, random),
-            Layer::Activation(Activation::Relu) => value.iter().map(|v| v.max(0.0)).collect(),
-            Layer::Activation(Activation::LeakyRelu { slope }) => {
-                value.iter().map(|v| if *v > 0.0 { *v } else { *slope as f32 * v }).collect()
-            }
-            Layer::Activation(Activation::Sigmoid) => {
-                value.iter().map(|v| 1.0 / (1.0 + (-v).exp())).collect()
-            }
-            Layer::Activation(Activation::Tanh) => value.iter().map(|v| v.tanh()).collect(),
+    for (_, node) in circuit.nodes() {
+        value = match &node.operator {
+            Operator::Affine(map) => affine(map, &value, random),
+            Operator::Curve(activation) => value.iter().map(|v| activate(*activation, *v)).collect(),
+            other => unreachable!("{other:?} is no layer of these encoders"),
         };
     }
     value
+}
+
+fn activate(activation: Activation, v: f32) -> f32 {
+    match activation {
+        Activation::Relu => v.max(0.0),
+        Activation::LeakyRelu { slope } if v <= 0.0 => slope as f32 * v,
+        Activation::LeakyRelu { .. } => v,
+        Activation::Sigmoid => 1.0 / (1.0 + (-v).exp()),
+        Activation::Tanh => v.tanh(),
+        Activation::Absolute => v.abs(),
+    }
 }
 
 fn affine(map: &AffineMap, x: &[f32], random: &mut fastrand::Rng) -> Vec<f32> {
@@ -92,27 +98,25 @@ fn programs_in_float32_stay_in_their_boxes() {
         let model = latent::model(seed, 1.2);
         let network = model.network();
         let series = latent::series(seed, 4);
-        let target = Target::new(&network, series.target_time).unwrap();
         let mut random = fastrand::Rng::with_seed(seed);
         // Where nothing moves, rounding is all there is.
         let eps = if seed % 2 == 0 { 0.0 } else { 1e-3 };
         let p = perturbation(eps);
-        for method in [SeriesMethod::Box, SeriesMethod::Tight] {
-            let enclose = |arithmetic| {
-                let way = Way { arithmetic, ..Way::of(method) };
-                let enclosure = Enclosure::new(&target, &series, &p, way, Clock::start(Budget::default()));
-                enclosure.unwrap().latent().clone()
-            };
+        let scene = Scene::new(&network, &series, &p);
+        let region = scene.region(Arithmetic::Real);
+        for method in [Method::Box, Method::Tight] {
+            let enclose = |arithmetic| scene.latent(Way { arithmetic, ..Way::of(method) });
             let (single, real) = (enclose(Arithmetic::Float32), enclose(Arithmetic::Real));
             for _ in 0..20 {
-                let mut point = sample(&series, &p.inner_region(&series), &mut random);
+                let inputs = sample(&region, &mut random);
+                let mut point = scene.program(Blend::Exact).series(&series, &inputs);
                 let round = |values: &mut [f64]| values.iter_mut().for_each(|v| *v = f64::from(*v as f32));
                 round(&mut point.statics);
                 round(&mut point.values);
-                if !p.region(&series, Arithmetic::Float32).contains(&point) {
+                if !scene.contains(&point, Arithmetic::Float32) {
                     continue;
                 }
-                let latent = encode(target.forecaster.encoder, &point, &mut random);
+                let latent = encode(scene.forecaster.encoder, &point, &mut random);
                 let latent: Vec<f64> = latent.iter().map(|v| f64::from(*v)).collect();
                 assert!(single.contains(&latent), "seed {seed} {method}: {latent:?} {single:?}");
                 outside_real += u32::from(!real.contains(&latent));
@@ -127,15 +131,14 @@ fn programs_in_float32_stay_in_their_boxes() {
 /// The latent state of a float32 program for a series without perturbation, and its enclosures by boxes and by rows.
 fn drift(model: &Model, series: &Observations) -> (f64, [gains_core::Interval; 2]) {
     let network = model.network();
-    let target = Target::new(&network, series.target_time).unwrap();
-    let p = gains_verify::series::Perturbation::of_features(target.forecaster.encoder, 0.0);
-    let bounds = [SeriesMethod::Box, SeriesMethod::Tight].map(|method| {
+    let p = Perturbation::of_features(network.encoder.as_ref().unwrap(), 0.0);
+    let scene = Scene::new(&network, series, &p);
+    let bounds = [Method::Box, Method::Tight].map(|method| {
         let way = Way { arithmetic: Arithmetic::Float32, ..Way::of(method) };
-        let enclosure = Enclosure::new(&target, series, &p, way, Clock::start(Budget::default())).unwrap();
-        enclosure.latent().get(0)
+        scene.latent(way).get(0)
     });
     let mut random = fastrand::Rng::with_seed(1);
-    (f64::from(encode(target.forecaster.encoder, series, &mut random)[0]), bounds)
+    (f64::from(encode(scene.forecaster.encoder, series, &mut random)[0]), bounds)
 }
 
 const STEPS: usize = 400;

@@ -3,7 +3,6 @@
 use gains_core::{Arithmetic, Precision};
 use gains_ode::Inference;
 use gains_testkit::{Kinds, Model, random_model};
-use gains_verify::analysis::Prepared;
 
 use crate::direct;
 use crate::exact::Exact;
@@ -42,14 +41,13 @@ fn no_point_of_any_random_network_escapes_its_bounds() {
         let region = random_region(&mut random, model.inputs(), WIDTHS[round % WIDTHS.len()]);
         let property = property(&mut random, network.outputs());
         let points = points(&mut random, &network, &property.rows, &region);
-        let prepared = Prepared::new(network);
         for arithmetic in ARITHMETICS {
             let precision = match arithmetic {
                 Arithmetic::Real => Precision::Float64,
                 Arithmetic::Float32 => Precision::Float32,
             };
             for mode in MODES {
-                let Ok((analysis, lower)) = analyse(&prepared, &region, &property, mode, arithmetic) else {
+                let Ok((analysis, lower)) = analyse(&network, &region, &property, mode, arithmetic) else {
                     skipped += 1;
                     continue;
                 };
@@ -61,7 +59,7 @@ fn no_point_of_any_random_network_escapes_its_bounds() {
                             None => continue,
                         },
                     };
-                    let run = Inference::run(&prepared.network, &point, precision).unwrap();
+                    let run = Inference::run(&network, &point, precision).unwrap();
                     let what = format!("round {round} {mode:?} {arithmetic}");
                     for (row, bound) in property.rows.iter().zip(&lower) {
                         let forgiven = match precision {
@@ -73,7 +71,8 @@ fn no_point_of_any_random_network_escapes_its_bounds() {
                         let reached = value(row, &run.output);
                         assert!(reached >= bound - forgiven, "{what}: {reached} below {bound}");
                     }
-                    let inside = analysis.output.lower.iter().zip(&run.output).zip(&analysis.output.upper);
+                    let inside =
+                        analysis.output().lower.iter().zip(&run.output).zip(&analysis.output().upper);
                     for ((l, y), u) in inside {
                         assert!(l - 1e-11 <= *y && *y <= u + 1e-11, "{what}: output box");
                     }
@@ -122,9 +121,8 @@ fn no_exactly_evaluated_point_escapes_its_bounds() {
                 assert!((ours - exact).abs() <= 1e-11 * (1.0 + exact.abs()), "round {round}: {ours} {exact}");
             }
         }
-        let prepared = Prepared::new(network);
         for mode in MODES {
-            let found = analyse(&prepared, &region, &property, mode, Arithmetic::Real);
+            let found = analyse(&network, &region, &property, mode, Arithmetic::Real);
             let Ok((analysis, lower)) = found else { continue };
             for (values, trajectories) in &exact {
                 for (value, bound) in values.iter().zip(&lower) {

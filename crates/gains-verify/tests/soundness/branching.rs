@@ -6,21 +6,19 @@ use std::time::Duration;
 
 use gains_core::description::{LayerSpec, Method as Rule};
 use gains_core::model_file::Tensors;
-use gains_core::network::Layer;
-use gains_core::{Arithmetic, Block, BoxVec, Interval, Network, Precision, Shape};
+use gains_core::{Arithmetic, BoxVec, Interval, Known, Network, Precision, Shape};
 use gains_ode::{Action, Inference, Tableau};
 use gains_testkit::{Gardener, Kinds, Model, controlled, fixed, linear, random_model};
-use gains_verify::analysis::{Prepared, image_region};
-use gains_verify::box_step::{Assumption, BoxSteps, LayerTrace, Reach, Side};
 use gains_verify::limits::Clock;
-use gains_verify::verifier::Settings;
-use gains_verify::{Analysis, Budget, Method, Property, Reason, Report, Stage, StepForm, Verdict, Verifier};
+use gains_verify::steps::{Assumption, BoxSteps, Reach, Side};
+use gains_verify::{Analysis, Budget, Method, Reason, Region, Report, Settings, Stage, StepForm, Verdict};
 
 use crate::direct;
 use crate::exact::Exact;
 use crate::machines::{ExactMachine, Float32Machine};
 use crate::region::{
-    ARITHMETICS, analyse, budget, descend, is_path, point, property, random_region, to_float32,
+    self, ARITHMETICS, RowsOf, analyse, budget, descend, is_path, ode_of, point, property, random_region,
+    to_float32,
 };
 
 const PIXELS: Interval = Interval::new(-3.0, 3.0);
@@ -85,7 +83,7 @@ fn precision(arithmetic: Arithmetic) -> Precision {
 
 /// Points of the region: random ones, corners, and where the gradient leads from many of them.
 fn points(random: &mut fastrand::Rng, network: &Network, label: usize, region: &BoxVec) -> Vec<Vec<f64>> {
-    let rows = Property::classification(network.outputs(), label).rows;
+    let rows = RowsOf::classification(network.outputs(), label).rows;
     let mut points: Vec<Vec<f64>> = (0..60).map(|_| point(random, region)).collect();
     for row in &rows {
         for _ in 0..6 {
@@ -101,22 +99,17 @@ fn branching(arithmetic: Arithmetic, workers: usize) -> Settings {
         stages: vec![Stage::Bound(Method::Tight), Stage::Branch],
         step_form: StepForm::Difference,
         arithmetic,
-        pixels: PIXELS,
         workers,
+        ..Settings::default()
     }
 }
 
 /// Certifies with a budget that runs out after so many questions, the same every time with one worker.
-fn certify(
-    verifier: &Verifier,
-    (image, label, eps): (&[f64], usize, f64),
-    settings: &Settings,
-    patience: usize,
-) -> Report {
+fn certify(network: &Network, sample: (&[f64], usize, f64), settings: &Settings, patience: usize) -> Report {
     let asked = AtomicUsize::new(0);
     let interrupted = || asked.fetch_add(1, Ordering::Relaxed) >= patience;
     let budget = Budget { vertices: 150, interrupted: &interrupted, ..Budget::default() };
-    verifier.certify(image, label, eps, settings, budget)
+    region::certify(network, sample, PIXELS, settings, budget)
 }
 
 /// Nothing inside the region may be below the proven margin; a verdict of `Verified` is one about signs.
@@ -144,6 +137,7 @@ fn check(network: &Network, region: &BoxVec, points: &[Vec<f64>], label: usize, 
     }
     match &report.verdict {
         Verdict::Falsified { witness } => {
+            let [witness] = &witness[..] else { panic!("{what}: one input") };
             assert!(region.contains(witness), "{what}: the witness is outside");
             let run = Inference::run(network, witness, precision).expect("the witness runs");
             assert_ne!(run.prediction(), label, "{what}: the witness is no counterexample");
@@ -169,7 +163,7 @@ fn case(random: &mut fastrand::Rng, round: usize, model: Model) -> Option<Case> 
     let network = model.network();
     let image: Vec<f64> = (0..model.inputs()).map(|_| f64::from((2.0 * random.f64() - 1.0) as f32)).collect();
     let eps = [0.1, 0.4, 1.0, 0.2][round % 4] * (0.5 + random.f64());
-    let region = image_region(&image, eps, PIXELS);
+    let region = Region::ball(&image, eps, PIXELS).outer.swap_remove(0);
     let label = Inference::run(&network, &image, Precision::Float64).ok()?.prediction();
     let points = points(random, &network, label, &region);
     let mut seen = Vec::with_capacity(points.len());
@@ -195,14 +189,14 @@ fn no_point_escapes_the_margin_of_any_leaf() {
         let kinds = if round % 3 == 0 { Kinds::All } else { Kinds::Piecewise };
         let model = fronted(&mut random, kinds, round % FRONTS);
         let Some(case) = case(&mut random, round, model) else { continue };
-        let verifier = Verifier::new(case.model.network());
+        let network = case.model.network();
         let arithmetic = ARITHMETICS[usize::from(round / FRONTS % 4 == 3)];
         let what = format!("round {round} {arithmetic}");
         let sample = (&case.image[..], case.label, case.eps);
         let tight = Settings { stages: vec![Stage::Bound(Method::Tight)], ..branching(arithmetic, 1) };
-        let before = certify(&verifier, sample, &tight, usize::MAX);
-        let report = certify(&verifier, sample, &branching(arithmetic, 1), 4000);
-        check(verifier.network(), &case.region, &case.points, case.label, &report, &what);
+        let before = certify(&network, sample, &tight, usize::MAX);
+        let report = certify(&network, sample, &branching(arithmetic, 1), 4000);
+        check(&network, &case.region, &case.points, case.label, &report, &what);
         assert!(report.margin >= before.margin, "{what}: {:?} after {:?}", report.margin, before.margin);
         let name = report.stages.last().map_or("", |stage| &stage.name);
         split += usize::from(name == "branch");
@@ -268,12 +262,12 @@ fn parts_that_add_up_to_the_truth_do_not_exceed_it() {
     for round in 0..2400 {
         let model = sharp(&mut random, round);
         let Some(case) = case(&mut random, round, model) else { continue };
-        let verifier = Verifier::new(case.model.network());
+        let network = case.model.network();
         let arithmetic = ARITHMETICS[usize::from(round % 4 == 3)];
         let what = format!("round {round} {arithmetic}");
         let sample = (&case.image[..], case.label, case.eps);
-        let report = certify(&verifier, sample, &branching(arithmetic, 1), 4000);
-        check(verifier.network(), &case.region, &case.points, case.label, &report, &what);
+        let report = certify(&network, sample, &branching(arithmetic, 1), 4000);
+        check(&network, &case.region, &case.points, case.label, &report, &what);
         if arithmetic == Arithmetic::Float32 {
             // Any program that keeps the promise, not only the one that is shipped.
             for point in case.points.iter().filter_map(|p| to_float32(p, &case.region)) {
@@ -289,7 +283,7 @@ fn parts_that_add_up_to_the_truth_do_not_exceed_it() {
         }
         let split = report.stages.last().is_some_and(|stage| stage.name != "tight");
         let least = case.points.iter().map(|p| {
-            let run = Inference::run(verifier.network(), p, Precision::Float64).expect("the network runs");
+            let run = Inference::run(&network, p, Precision::Float64).expect("the network runs");
             margin(&run.output, case.label)
         });
         let least = least.fold(f64::INFINITY, f64::min);
@@ -313,15 +307,15 @@ fn budgets_threads_and_cascades_keep_margins_honest() {
             _ => sharp(&mut random, round / 3),
         };
         let Some(case) = case(&mut random, round, model) else { continue };
-        let verifier = Verifier::new(case.model.network());
+        let network = case.model.network();
         for arithmetic in ARITHMETICS {
             let sample = (&case.image[..], case.label, case.eps);
             let tight = Settings { stages: vec![Stage::Bound(Method::Tight)], ..branching(arithmetic, 1) };
-            let tight = certify(&verifier, sample, &tight, usize::MAX).margin;
-            for (workers, patience) in [(1, 30), (2, 60), (1, 150), (2, 400), (2, 1500)] {
+            let tight = certify(&network, sample, &tight, usize::MAX).margin;
+            for (workers, patience) in [(1, 30), (2, 60), (1, 150), (2, 400), (2, 1500), (1, 4000)] {
                 let what = format!("round {round} {arithmetic} {workers} {patience}");
-                let report = certify(&verifier, sample, &branching(arithmetic, workers), patience);
-                check(verifier.network(), &case.region, &case.points, case.label, &report, &what);
+                let report = certify(&network, sample, &branching(arithmetic, workers), patience);
+                check(&network, &case.region, &case.points, case.label, &report, &what);
                 let name = report.stages.last().map_or("", |stage| &stage.name);
                 assert!(report.margin.is_none() || report.margin >= tight, "{what}: worse than tight bounds");
                 split += usize::from(name == "branch");
@@ -329,10 +323,10 @@ fn budgets_threads_and_cascades_keep_margins_honest() {
             for timeout in [Duration::ZERO, Duration::from_micros(300), Duration::from_millis(40)] {
                 let what = format!("round {round} {arithmetic} {timeout:?}");
                 let cascade =
-                    Settings { arithmetic, pixels: PIXELS, workers: 2, ..Settings::cascade(case.eps, None) };
+                    Settings { arithmetic, workers: 2, ..Settings::cascade(&network.body, case.eps, None) };
                 let budget = Budget { vertices: 150, timeout: Some(timeout), ..Budget::default() };
-                let report = verifier.certify(&case.image, case.label, case.eps, &cascade, budget);
-                check(verifier.network(), &case.region, &case.points, case.label, &report, &what);
+                let report = region::certify(&network, sample, PIXELS, &cascade, budget);
+                check(&network, &case.region, &case.points, case.label, &report, &what);
             }
         }
     }
@@ -404,14 +398,14 @@ fn a_counterexample_between_the_kinks_is_never_verified() {
         for arithmetic in ARITHMETICS {
             for (room, safe) in [(-0.05, false), (-1e-6, false), (0.0, false), (0.05, true), (0.3, true)] {
                 let model = hats(worst + room, kinks_at);
-                let verifier = Verifier::new(model.network());
+                let network = model.network();
                 for workers in [1, 2] {
                     let what = format!("{kinks_at:?} {arithmetic} {room} {workers}");
                     let settings = branching(arithmetic, workers);
-                    let report = certify(&verifier, (&[0.1, -0.1], 0, 0.7), &settings, 20_000);
+                    let report = certify(&network, (&[0.1, -0.1], 0, 0.7), &settings, 20_000);
                     let cascade =
-                        Settings { arithmetic, pixels: PIXELS, workers, ..Settings::cascade(0.7, None) };
-                    let all = certify(&verifier, (&[0.1, -0.1], 0, 0.7), &cascade, 20_000);
+                        Settings { arithmetic, workers, ..Settings::cascade(&network.body, 0.7, None) };
+                    let all = certify(&network, (&[0.1, -0.1], 0, 0.7), &cascade, 20_000);
                     if safe {
                         assert_eq!(report.verdict, Verdict::Verified, "{what}");
                         assert_eq!(all.verdict, Verdict::Verified, "{what}");
@@ -451,12 +445,12 @@ fn carried_stages_hold_every_concrete_trajectory() {
         let model = g.finish(input, layers);
         let region = random_region(&mut random, model.inputs(), [0.02, 0.3, 1e-9, 0.1][round % 4]);
         let property = property(&mut random, 2);
-        let prepared = Prepared::new(model.network());
+        let network = model.network();
         let mode = (Method::Tight, StepForm::Difference);
-        let Ok((analysis, _)) = analyse(&prepared, &region, &property, mode, Arithmetic::Real) else {
+        let Ok((analysis, _)) = analyse(&network, &region, &property, mode, Arithmetic::Real) else {
             continue;
         };
-        let Block::Ode(ode) = &prepared.network.blocks[0] else { unreachable!("it starts with an ODE") };
+        let ode = ode_of(&network);
         let tableau = Tableau::of(ode.solver.method);
         let graph = analysis.graphs().next().expect("one graph");
         for _ in 0..6 {
@@ -478,24 +472,16 @@ fn carried_stages_hold_every_concrete_trajectory() {
                     let stage = weigh(&state, weights, &slopes);
                     let time = vertex.time + tableau.nodes[i] * vertex.step;
                     // The stage's input and what is behind every layer.
-                    let mut values = vec![stage];
-                    for layer in &ode.dynamics.layers {
-                        let value = &values[values.len() - 1];
-                        values.push(match layer {
-                            Layer::Affine(map) => map.apply(value, time),
-                            Layer::Activation(f) => value.iter().map(|x| f.value(*x)).collect(),
-                        });
-                    }
-                    let slope = values[values.len() - 1].clone();
+                    let values = ode.dynamics.evaluate(&[&stage], time, Precision::Float64).values;
+                    let slope = values[ode.dynamics.output()].clone();
                     if let (0, Some(inner)) = (i, &vertex.state.inner) {
                         carried += 1;
                         values[1..].iter().zip(inner.iter()).for_each(|(x, b)| holds(b, x, &what));
                     }
-                    let layers = vertex.trace.stages.get(i).map_or(&[][..], |s| &s.value.layers);
-                    for (trace, before) in layers.iter().zip(&values) {
-                        if let LayerTrace::Activation { alive, bounds, .. } = trace {
-                            let alive: Vec<f64> = alive.iter().map(|&i| before[i as usize]).collect();
-                            holds(bounds, &alive, &what);
+                    let trace = vertex.trace.stages.get(i).map(|stage| &stage.value.trace);
+                    for (index, (_, node)) in ode.dynamics.nodes().enumerate() {
+                        if let Some(Known::Curve(known)) = trace.map(|trace| trace.known(index)) {
+                            holds(&known.before, &known.on.cut(&values[node.from[0]]), &what);
                         }
                     }
                     slopes.push(slope);
@@ -547,23 +533,24 @@ fn a_repeated_evaluation_in_float32_is_not_bound_by_assumptions() {
     ];
     let ode = LayerSpec::Ode { dynamics, solver: controlled(Rule::Dopri5, 2, 1e-7, 0.5, 1) };
     let out = linear(&mut tensors, "out", &[&[1.0, 0.0], &[0.0, 1.0]], &[0.0, 0.0], false);
-    let prepared = Prepared::new(Model::new(Shape::flat(2), vec![ode, out], tensors, 2).network());
+    let network = Model::new(Shape::flat(2), vec![ode, out], tensors, 2).network();
     let region = BoxVec::new(vec![0.9, 0.1], vec![1.0, 0.2]);
     for arithmetic in ARITHMETICS {
         for (side, at) in [(Side::Below, 0.6), (Side::Above, 0.6)] {
-            let assumed = [Assumption { layer: 1, neuron: 0, at, side }];
+            let assumed = [Assumption { value: 1, entry: 0, at, side }];
             let (method, form) = (Method::Tight, StepForm::Difference);
             let clock = Clock::start(budget());
-            let region = region.clone();
+            let region = vec![region.clone()];
             let analysis =
-                Analysis::from_block(&prepared, 0, region, &assumed, method, form, arithmetic, clock)
+                Analysis::assuming(&network.body, region, &assumed, method, form, arithmetic, clock)
                     .expect("the analysis ends");
             let graph = analysis.graphs().next().expect("one graph");
             let again: Vec<_> = graph.vertices.iter().filter(|v| v.time == 0.0).collect();
             assert!(again.len() > 1, "the first step may be rejected");
             for (number, vertex) in again.into_iter().enumerate() {
-                let layers = &vertex.trace.stages[0].value.layers;
-                let LayerTrace::Activation { bounds, .. } = &layers[1] else { unreachable!("an activation") };
+                let trace = &vertex.trace.stages[0].value.trace;
+                let Known::Curve(known) = trace.known(1) else { unreachable!("an activation") };
+                let bounds = &known.before;
                 let (end, other) = match side {
                     Side::Below => (bounds.upper[0], at + 1e-6),
                     Side::Above => (bounds.lower[0], at - 1e-6),
@@ -604,11 +591,11 @@ fn carried_stages_leave_room_for_the_rounding_of_time() {
         let out = linear(&mut tensors, "out", &[&[1.0, 0.0], &[0.0, 1.0]], &[0.0, 0.0], false);
         let x = [weight(1.0), weight(1.0)];
         let model = Model::new(Shape::flat(2), vec![LayerSpec::Ode { dynamics, solver }, out], tensors, 2);
-        let prepared = Prepared::new(model.network());
+        let network = model.network();
         let property = property(&mut random, 2);
         let exact = direct::run(&mut ExactMachine, &model.description, &model.tensors, &x);
         let mode = (Method::Tight, StepForm::Difference);
-        let found = analyse(&prepared, &BoxVec::point(&x), &property, mode, Arithmetic::Real);
+        let found = analyse(&network, &BoxVec::point(&x), &property, mode, Arithmetic::Real);
         let (analysis, lower) = match found {
             Ok(found) => found,
             Err(Reason::TooManyVertices { .. }) => continue,
@@ -637,7 +624,7 @@ fn joined_states_know_only_what_all_of_them_know() {
     let layer = linear(&mut tensors, "g", &[&[1.0, 0.0], &[0.0, 1.0]], &[0.0, 0.0], false);
     let ode = LayerSpec::Ode { dynamics: vec![layer], solver: fixed(Rule::Dopri5, 1) };
     let network = Model::new(Shape::flat(2), vec![ode], tensors, 2).network();
-    let Block::Ode(ode) = &network.blocks[0] else { unreachable!("the network is one ODE") };
+    let ode = ode_of(&network);
     let steps = BoxSteps {
         dynamics: &ode.dynamics,
         tableau: Tableau::of(Rule::Dopri5),

@@ -3,18 +3,19 @@
 
 use gains_core::description::{LayerSpec, Method as Rule};
 use gains_core::model_file::Tensors;
-use gains_core::{Arithmetic, Block, BoxVec, Shape};
+use gains_core::operator::curve::CurveKnown;
+use gains_core::operator::{Elementwise, Known, Spot, Steering};
+use gains_core::{Arithmetic, BoxVec, Rows, Shape};
 use gains_ode::{Carrier, Tableau};
 use gains_testkit::{Model, fixed, linear};
-use gains_verify::analysis::Prepared;
-use gains_verify::box_step::{BoxSteps, LayerTrace, Reach, StepTrace};
 use gains_verify::limits::Clock;
-use gains_verify::{Budget, Property, StepForm};
+use gains_verify::steps::{BoxSteps, Reach, StepTrace};
+use gains_verify::{Budget, StepForm};
 
 use crate::direct;
 use crate::exact::Exact;
 use crate::machines::{ExactMachine, Float32Machine};
-use crate::region::{MODES, analyse};
+use crate::region::{MODES, RowsOf, analyse, ode_of};
 
 const STATES: usize = 2;
 const PAIRS: usize = 4;
@@ -54,8 +55,8 @@ fn model(random: &mut fastrand::Rng, rule: Rule, activated: bool) -> Model {
 fn check(random: &mut fastrand::Rng, rule: Rule, activated: bool) -> usize {
     let model = model(random, rule, activated);
     let at: Vec<f64> = (0..STATES).map(|_| float32(random.f64() + 0.5)).collect();
-    let property = Property { outputs: 2, rows: vec![vec![1.0, 0.0], vec![-1.0, 0.0], vec![0.0, 1.0]] };
-    let prepared = Prepared::new(model.network());
+    let property = RowsOf::new(&[&[1.0, 0.0], &[-1.0, 0.0], &[0.0, 1.0]]);
+    let network = model.network();
     let exact = direct::run(&mut ExactMachine, &model.description, &model.tensors, &at).output;
     let programs: Vec<Vec<Exact>> = (0..6)
         .map(|_| {
@@ -71,8 +72,8 @@ fn check(random: &mut fastrand::Rng, rule: Rule, activated: bool) -> usize {
     for mode in MODES {
         let what = format!("{rule:?} {mode:?} activated {activated}");
         let region = BoxVec::point(&at);
-        let real = analyse(&prepared, &region, &property, mode, Arithmetic::Real).expect("a bound").1;
-        let single = analyse(&prepared, &region, &property, mode, Arithmetic::Float32).expect("a bound").1;
+        let real = analyse(&network, &region, &property, mode, Arithmetic::Real).expect("a bound").1;
+        let single = analyse(&network, &region, &property, mode, Arithmetic::Float32).expect("a bound").1;
         for ((row, real), single) in property.rows.iter().zip(real).zip(single) {
             let gap = &value(row, &exact) - &real.into();
             assert!(!gap.is_negative(), "{what}: {:e} above the exact value", -gap.to_f64());
@@ -108,7 +109,7 @@ fn step_of(
     tolerance: f64,
 ) -> gains_ode::Step<Reach, StepTrace> {
     let network = model.network();
-    let Block::Ode(ode) = &network.blocks[0] else { unreachable!("the network is one ODE") };
+    let ode = ode_of(&network);
     let mut carrier = BoxSteps {
         dynamics: &ode.dynamics,
         tableau: Tableau::of(rule),
@@ -165,6 +166,15 @@ fn estimates_of_cancelling_dynamics_hold_what_programs_find() {
     }
 }
 
+/// There is nothing to choose at an affine map.
+struct NoChoice;
+
+impl Steering for NoChoice {
+    fn curve(&mut self, node: Elementwise, _: &CurveKnown, _: &mut Rows) {
+        panic!("{node:?} is no affine map");
+    }
+}
+
 /// What rows are charged for the change between two stages has to cover the rounding of both stages of a
 /// float32 program: of their inputs, and of every layer.
 #[test]
@@ -183,13 +193,22 @@ fn changes_between_stages_are_charged_for_both() {
             let least = 2.0 * x * unit;
             assert!(change.input_owed[e] >= least, "{} {least}", change.input_owed[e]);
         }
-        let LayerTrace::Affine { owed, .. } = &change.layers[0] else { unreachable!("a linear layer") };
+        let network = model.network();
+        let node = ode_of(&network).dynamics.node(1).expect("a linear layer");
+        // What a row of a single one is charged.
+        let owed = |o: usize| {
+            let row = Rows::units(node.shape, &[o]).select_rows(&[0]);
+            let (arithmetic, shapes) = (Arithmetic::Float32, [Shape::flat(STATES)]);
+            let spot =
+                Spot { value: 1, from: &[0], shapes: &shapes, entries: &[None], matrix: None, arithmetic };
+            node.operator.pull(change.trace.known(0), row, spot, &mut NoChoice)[0].slack[0]
+        };
         let weights = &model.tensors["g1.weight"].1;
         for (o, row) in weights.chunks(STATES + 1).enumerate() {
             let bias = model.tensors["g1.bias"].1[o].abs();
             let size = bias + row[0].abs() * 0.5 + row[1].abs() * state[0] + row[2].abs() * state[1];
             let least = 2.0 * Arithmetic::depth(STATES + 2) as f64 * unit * size * 0.99;
-            assert!(owed[o] >= least, "{} {least}", owed[o]);
+            assert!(owed(o) >= least, "{} {least}", owed(o));
         }
     }
 }
@@ -206,8 +225,8 @@ fn changes_of_stage_inputs_leave_room_for_their_rounding() {
     let (state, h) = ([1.0, 3.0], 1e-12);
     let step = step_of(&model, Rule::Heun, StepForm::Difference, Arithmetic::Float32, &state, (0.0, h), 1.0);
     let change = step.trace.stages[1].change.as_ref().expect("the second stage has one");
-    let LayerTrace::Change { lines, .. } = &change.layers[0] else { unreachable!("a ReLU comes first") };
-    for (magnitude, x) in lines.magnitude.iter().zip(state) {
+    let Known::Change(known) = change.trace.known(0) else { unreachable!("a ReLU comes first") };
+    for (magnitude, x) in known.lines[0].magnitude.iter().zip(state) {
         assert!(*magnitude >= 0.5 * h * x + x * f64::from(f32::EPSILON) / 2.0, "{magnitude}");
     }
 }

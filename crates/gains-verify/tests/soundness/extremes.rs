@@ -3,12 +3,11 @@
 use gains_core::{Arithmetic, BoxVec, Interval, Precision};
 use gains_ode::Inference;
 use gains_testkit::{Kinds, random_model};
-use gains_verify::Stage;
-use gains_verify::analysis::Prepared;
-use gains_verify::verifier::Settings;
-use gains_verify::{Verdict, Verifier};
+use gains_verify::{Settings, Stage, Verdict};
 
-use crate::region::{ARITHMETICS, METHODS, MODES, analyse, budget, point, property, to_float32, value};
+use crate::region::{
+    ARITHMETICS, METHODS, MODES, analyse, budget, certify, point, property, to_float32, value,
+};
 
 const WIDTHS: [f64; 10] = [5e-324, 1e-310, 1e-40, 1e-12, 1.0, 100.0, 1e6, 1e19, 1e40, 1e150];
 
@@ -30,12 +29,11 @@ fn bounds_hold_on_regions_of_every_size() {
         let model = random_model(&mut random, Kinds::All);
         let network = model.network();
         let property = property(&mut random, network.outputs());
-        let prepared = Prepared::new(network);
         let width = WIDTHS[round % WIDTHS.len()];
         for region in regions(model.inputs(), width) {
             for arithmetic in ARITHMETICS {
                 for mode in MODES {
-                    let Ok((_, lower)) = analyse(&prepared, &region, &property, mode, arithmetic) else {
+                    let Ok((_, lower)) = analyse(&network, &region, &property, mode, arithmetic) else {
                         useless += 1;
                         continue;
                     };
@@ -49,7 +47,7 @@ fn bounds_hold_on_regions_of_every_size() {
                                 None => continue,
                             },
                         };
-                        let run = Inference::run(&prepared.network, &at, precision).unwrap();
+                        let run = Inference::run(&network, &at, precision).unwrap();
                         // As everywhere, a float64 run may lose 1e-12 of what passes through it.
                         let size = run.output.iter().chain(&at).fold(1.0, |m: f64, y| m.max(y.abs()));
                         for (row, bound) in property.rows.iter().zip(&lower) {
@@ -73,21 +71,18 @@ fn huge_regions_are_not_verified_against_the_evidence() {
     let mut random = fastrand::Rng::with_seed(62);
     for round in 0..30 {
         let model = random_model(&mut random, Kinds::All);
-        let verifier = Verifier::new(model.network());
+        let network = model.network();
         let centre = vec![0.5; model.inputs()];
-        let label = Inference::run(verifier.network(), &centre, Precision::Float64).unwrap().prediction();
+        let label = Inference::run(&network, &centre, Precision::Float64).unwrap().prediction();
         for eps in [100.0, 1e6, 1e150, f64::MAX, f64::INFINITY, f64::NAN] {
-            let settings = Settings {
-                stages: Stage::bounds(&METHODS),
-                pixels: Interval::new(f64::MIN, f64::MAX),
-                ..Settings::default()
-            };
-            let report = verifier.certify(&centre, label, eps, &settings, budget());
+            let settings = Settings { stages: Stage::bounds(&METHODS), ..Settings::default() };
+            let everything = Interval::new(f64::MIN, f64::MAX);
+            let report = certify(&network, (&centre, label, eps), everything, &settings, budget());
             let Verdict::Verified = report.verdict else { continue };
-            let region = BoxVec::ball(&centre, eps.min(1e30), settings.pixels);
+            let region = BoxVec::ball(&centre, eps.min(1e30), everything);
             for _ in 0..200 {
                 let at = point(&mut random, &region);
-                let Ok(run) = Inference::run(verifier.network(), &at, Precision::Float64) else { continue };
+                let Ok(run) = Inference::run(&network, &at, Precision::Float64) else { continue };
                 assert_eq!(run.prediction(), label, "round {round} eps {eps:e}");
             }
         }

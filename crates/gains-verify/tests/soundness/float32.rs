@@ -4,13 +4,12 @@ use gains_core::description::{LayerSpec, Method as Rule};
 use gains_core::model_file::Tensors;
 use gains_core::{Arithmetic, BoxVec, Shape};
 use gains_testkit::{Kinds, Model, fixed, linear, random_model};
-use gains_verify::analysis::Prepared;
-use gains_verify::{Method, Property, StepForm};
+use gains_verify::{Method, StepForm};
 
 use crate::direct;
 use crate::exact::Exact;
 use crate::machines::Float32Machine;
-use crate::region::{MODES, analyse, descend, is_path, point, property, random_region, to_float32};
+use crate::region::{MODES, RowsOf, analyse, descend, is_path, point, property, random_region, to_float32};
 
 const WIDTHS: [f64; 5] = [0.0, 1e-6, 1e-3, 0.1, 0.4];
 
@@ -46,9 +45,8 @@ fn float32_programs_of_any_order_stay_inside_the_bounds() {
                 [0; 3].map(|_| direct::run(&mut machine, &model.description, &model.tensors, &p))
             })
             .collect();
-        let prepared = Prepared::new(network);
         for mode in MODES {
-            let found = analyse(&prepared, &region, &property, mode, Arithmetic::Float32);
+            let found = analyse(&network, &region, &property, mode, Arithmetic::Float32);
             let Ok((analysis, lower)) = found else { continue };
             for run in &runs {
                 for (row, bound) in property.rows.iter().zip(&lower) {
@@ -77,9 +75,9 @@ fn real_bounds_are_not_enough_for_float32_programs() {
         let region = random_region(&mut random, model.inputs(), 0.0);
         let at: Vec<f64> = region.lower.iter().map(|x| f64::from(*x as f32)).collect();
         let property = property(&mut random, model.network().outputs());
-        let prepared = Prepared::new(model.network());
+        let network = model.network();
         let mode = (Method::Gains, StepForm::Independent);
-        let found = analyse(&prepared, &BoxVec::point(&at), &property, mode, Arithmetic::Real);
+        let found = analyse(&network, &BoxVec::point(&at), &property, mode, Arithmetic::Real);
         let Ok((analysis, lower)) = found else { continue };
         for _ in 0..5 {
             let mut machine = Float32Machine { random: &mut random };
@@ -107,11 +105,11 @@ fn a_sum_that_always_rounds_down_stays_inside() {
     let out = linear(&mut tensors, "out", &[&vec![1.0; terms], &vec![0.0; terms]], &[1.0, 0.0], false);
     let model = Model::new(Shape::flat(terms), vec![out], tensors, 2);
     let region = BoxVec::point(&vec![term; terms]);
-    let property = Property { outputs: 2, rows: vec![vec![1.0, 0.0]] };
-    let prepared = Prepared::new(model.network());
+    let property = RowsOf::new(&[&[1.0, 0.0]]);
+    let network = model.network();
     for mode in MODES {
-        let (_, real) = analyse(&prepared, &region, &property, mode, Arithmetic::Real).unwrap();
-        let (_, float32) = analyse(&prepared, &region, &property, mode, Arithmetic::Float32).unwrap();
+        let (_, real) = analyse(&network, &region, &property, mode, Arithmetic::Real).unwrap();
+        let (_, float32) = analyse(&network, &region, &property, mode, Arithmetic::Float32).unwrap();
         assert!(real[0] > f64::from(program), "{mode:?}: in exact arithmetic the sum is larger");
         assert!(float32[0] <= f64::from(program), "{mode:?}: {}", float32[0]);
         assert!(
@@ -132,16 +130,16 @@ fn a_step_that_always_rounds_down_stays_inside() {
         let dynamics = vec![linear(&mut tensors, "g", &[&[0.0, 0.0], &[0.0, 0.0]], &[half, half], false)];
         let ode = LayerSpec::Ode { dynamics, solver: fixed(rule, 1) };
         let model = Model::new(Shape::flat(2), vec![ode], tensors, 2);
-        let prepared = Prepared::new(model.network());
-        let property = Property { outputs: 2, rows: vec![vec![1.0, 0.0]] };
+        let network = model.network();
+        let property = RowsOf::new(&[&[1.0, 0.0]]);
         let region = BoxVec::point(&[1.0, 1.0]);
         let mut random = fastrand::Rng::with_seed(53);
         let mut machine = Float32Machine { random: &mut random };
         let run = direct::run(&mut machine, &model.description, &model.tensors, &[1.0, 1.0]);
         assert_eq!(run.output[0], 1.0);
         for mode in MODES {
-            let (_, real) = analyse(&prepared, &region, &property, mode, Arithmetic::Real).unwrap();
-            let (_, float32) = analyse(&prepared, &region, &property, mode, Arithmetic::Float32).unwrap();
+            let (_, real) = analyse(&network, &region, &property, mode, Arithmetic::Real).unwrap();
+            let (_, float32) = analyse(&network, &region, &property, mode, Arithmetic::Float32).unwrap();
             assert!(real[0] > 1.0 && float32[0] <= 1.0, "{rule:?} {mode:?}: {} {}", real[0], float32[0]);
         }
     }

@@ -6,11 +6,11 @@ use gains_core::description::{ControllerSpec, LayerSpec, Method as Rule, SolverS
 use gains_core::model_file::Tensors;
 use gains_core::{Interval, Shape};
 use gains_testkit::{Model, controlled, fixed, linear};
-use gains_verify::Stage;
-use gains_verify::verifier::Settings;
-use gains_verify::{Budget, Method, Reason, Verdict, Verifier};
+use gains_verify::{Budget, Method, Problem, Reason, Settings, Stage, Verdict, Verifier};
 
-use crate::region::{ARITHMETICS, METHODS, MODES};
+use crate::region::{self, ARITHMETICS, METHODS, MODES, RowsOf};
+
+const PIXELS: Interval = Interval::new(0.0, 1.0);
 
 fn ode_model(solver: SolverSpec, weight: f64) -> Model {
     let mut tensors = Tensors::new();
@@ -25,12 +25,9 @@ fn ode_model(solver: SolverSpec, weight: f64) -> Model {
 }
 
 fn certify(model: &Model, methods: &[Method], budget: Budget<'_>, eps: f64) -> Verdict {
-    let settings = Settings {
-        stages: Stage::bounds(methods),
-        pixels: Interval::new(-1e300, 1e300),
-        ..Settings::default()
-    };
-    Verifier::new(model.network()).certify(&[0.3, 0.6], 0, eps, &settings, budget).verdict
+    let settings = Settings { stages: Stage::bounds(methods), ..Settings::default() };
+    let pixels = Interval::new(-1e300, 1e300);
+    region::certify(&model.network(), (&[0.3, 0.6], 0, eps), pixels, &settings, budget).verdict
 }
 
 /// A graph with hundreds of vertices.
@@ -111,11 +108,11 @@ fn overflow_is_unknown_wherever_it_happens() {
         for weight in [1e80, 1e150, 1e160, 1e200, 1e300] {
             for arithmetic in ARITHMETICS {
                 let model = ode_model(fixed(rule, 2), weight);
-                let prepared = gains_verify::analysis::Prepared::new(model.network());
-                let region = gains_core::BoxVec::new(vec![0.2, 0.5], vec![0.4, 0.7]);
-                let property = gains_verify::Property::classification(2, 0);
+                let network = model.network();
+                let inputs = gains_core::BoxVec::new(vec![0.2, 0.5], vec![0.4, 0.7]);
+                let property = RowsOf::classification(2, 0);
                 for mode in MODES {
-                    let found = crate::region::analyse(&prepared, &region, &property, mode, arithmetic);
+                    let found = region::analyse(&network, &inputs, &property, mode, arithmetic);
                     let reason = found.err();
                     let what = format!("{rule:?} {weight:e} {mode:?}");
                     assert!(matches!(reason, Some(Reason::Overflow { .. })), "{what}: {reason:?}");
@@ -145,14 +142,16 @@ fn wild_networks_end() {
 
 #[test]
 fn inputs_of_the_wrong_size_or_value_are_unknown() {
-    let verifier = Verifier::new(branching().network());
+    let network = branching().network();
     let settings = Settings::default();
     for image in [&[0.3][..], &[0.3, 0.6, 0.1], &[], &[f64::NAN, 0.5], &[f64::INFINITY, 0.5]] {
-        let verdict = verifier.certify(image, 0, 0.1, &settings, Budget::default()).verdict;
+        let verdict =
+            region::certify(&network, (image, 0, 0.1), PIXELS, &settings, Budget::default()).verdict;
         assert!(matches!(verdict, Verdict::Unknown(_)), "{image:?}: {verdict:?}");
     }
     let clock = gains_verify::limits::Clock::start(Budget::default());
-    let bounds = verifier.bounds(&[0.3], 0, 0.1, Method::Gains, &settings, clock);
+    let problem = Problem::classification(&network, &[0.3], 0, 0.1, PIXELS);
+    let bounds = Verifier::new(settings).bounds(&problem, Method::Gains, clock);
     assert_eq!(bounds.err(), Some(Reason::InputSize { found: 1, expected: 2 }));
 }
 
@@ -160,7 +159,7 @@ fn inputs_of_the_wrong_size_or_value_are_unknown() {
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_process_that_flushes_subnormal_numbers_is_not_trusted() {
-    let verifier = Verifier::new(branching().network());
+    let network = branching().network();
     let check = move || {
         let mut control = 0_u32;
         // SAFETY: stores and loads the control register of this thread; bit 15 flushes results to zero and
@@ -170,7 +169,9 @@ fn a_process_that_flushes_subnormal_numbers_is_not_trusted() {
             let flushing = control | 1 << 15;
             std::arch::asm!("ldmxcsr [{}]", in(reg) &flushing, options(nostack));
         }
-        let verdict = verifier.certify(&[0.3, 0.6], 0, 0.01, &Settings::default(), Budget::default()).verdict;
+        let settings = Settings::default();
+        let sample = (&[0.3, 0.6][..], 0, 0.01);
+        let verdict = region::certify(&network, sample, PIXELS, &settings, Budget::default()).verdict;
         // SAFETY: as above, back to what it was.
         unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &control, options(nostack)) };
         verdict
@@ -185,11 +186,12 @@ fn a_process_that_flushes_subnormal_numbers_is_not_trusted() {
 fn an_interrupted_attack_decides_nothing() {
     let mut tensors = Tensors::new();
     let out = linear(&mut tensors, "out", &[&[1.0, 0.0], &[0.0, 1.0]], &[0.0, 0.0], false);
-    let verifier = Verifier::new(Model::new(Shape::flat(2), vec![out], tensors, 2).network());
+    let network = Model::new(Shape::flat(2), vec![out], tensors, 2).network();
     let stages = vec![Stage::Bound(Method::Box), Stage::Attack(gains_verify::Attack::default())];
     let settings = Settings { stages, ..Settings::default() };
     let interrupted = Budget { interrupted: &|| true, ..Budget::default() };
-    let verdict = |budget| verifier.certify(&[0.6, 0.3], 0, 0.2, &settings, budget).verdict;
+    let verdict =
+        |budget| region::certify(&network, (&[0.6, 0.3], 0, 0.2), PIXELS, &settings, budget).verdict;
     assert_eq!(verdict(interrupted), Verdict::Unknown(Reason::Interrupted));
     assert!(matches!(verdict(Budget::default()), Verdict::Falsified { .. }));
 }

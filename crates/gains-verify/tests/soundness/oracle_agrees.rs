@@ -3,7 +3,6 @@
 use gains_core::description::{LayerSpec, Method as Rule, SolverSpec};
 use gains_core::{Arithmetic, Shape};
 use gains_testkit::{Gardener, Kinds, Model, controlled, fixed};
-use gains_verify::analysis::Prepared;
 use gains_verify::{Method, StepForm};
 
 use crate::exact::Exact;
@@ -51,10 +50,10 @@ fn compare(
         let model = model(random, solver);
         let region = random_region(random, model.inputs(), [0.02, 0.2, 1e-6, 0.0][round % 4]);
         let property = property(random, 2);
-        let prepared = Prepared::new(model.network());
+        let network = model.network();
         for (method, depth, tally) in [(Method::Box, Depth::Boxes, 0), (Method::Linear, Depth::Rows, 1)] {
             let mode = (method, StepForm::Independent);
-            let Ok((analysis, lower)) = analyse(&prepared, &region, &property, mode, Arithmetic::Real) else {
+            let Ok((analysis, lower)) = analyse(&network, &region, &property, mode, Arithmetic::Real) else {
                 continue;
             };
             let layers = &model.description.layers;

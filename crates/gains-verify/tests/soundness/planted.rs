@@ -5,13 +5,13 @@ use gains_core::model_file::Tensors;
 use gains_core::{Arithmetic, Interval, Precision, Shape};
 use gains_ode::Inference;
 use gains_testkit::{Model, controlled, fixed, linear};
-use gains_verify::Stage;
-use gains_verify::verifier::Settings;
-use gains_verify::{Attack, AttackLoss, Budget, Verdict, Verifier};
+use gains_verify::limits::Clock;
+use gains_verify::{Attack, AttackLoss, Budget, Hunt, Problem, Settings, Stage, Verdict};
 
-use crate::region::{ARITHMETICS, METHODS};
+use crate::region::{ARITHMETICS, METHODS, certify};
 
 const EPS: f64 = 0.125;
+const PIXELS: Interval = Interval::new(-10.0, 10.0);
 
 /// Class 0 wins exactly where `Σ xᵢ < bound` at the end of an ODE that moves every state by what `drift`
 /// makes of it; the region is `[0, 1/8]ⁿ` around its centre, so the sum is largest at one corner.
@@ -44,13 +44,9 @@ fn worst(model: &Model, n: usize, arithmetic: Arithmetic) -> f64 {
 }
 
 fn verdict(model: &Model, n: usize, arithmetic: Arithmetic, methods: &[gains_verify::Method]) -> Verdict {
-    let settings = Settings {
-        stages: Stage::bounds(methods),
-        arithmetic,
-        pixels: Interval::new(-10.0, 10.0),
-        ..Settings::default()
-    };
-    Verifier::new(model.network()).certify(&vec![EPS; n], 0, EPS, &settings, Budget::default()).verdict
+    let settings = Settings { stages: Stage::bounds(methods), arithmetic, ..Settings::default() };
+    let sample = (&vec![EPS; n][..], 0, EPS);
+    certify(&model.network(), sample, PIXELS, &settings, Budget::default()).verdict
 }
 
 #[test]
@@ -98,20 +94,21 @@ fn the_attack_finds_the_corner_and_reports_it_honestly() {
         for arithmetic in ARITHMETICS {
             let at_corner = worst(&model(n, 0.0, true), n, arithmetic);
             let planted = model(n, at_corner * 0.97, true);
-            let verifier = Verifier::new(planted.network());
+            let network = planted.network();
             let attack = Attack { steps: 40, step_size: 0.02, loss: AttackLoss::Margin, ..Attack::default() };
             let settings = Settings {
                 stages: [Stage::bounds(&METHODS), vec![Stage::Attack(attack)]].concat(),
                 arithmetic,
-                pixels: Interval::new(-10.0, 10.0),
                 ..Settings::default()
             };
-            let report = verifier.certify(&vec![EPS; n], 0, EPS, &settings, Budget::default());
+            let sample = (&vec![EPS; n][..], 0, EPS);
+            let report = certify(&network, sample, PIXELS, &settings, Budget::default());
             let Verdict::Falsified { witness } = report.verdict else { panic!("{n}: {:?}", report.verdict) };
-            assert!(witness.iter().all(|x| (0.0..=2.0 * EPS).contains(x)));
+            assert_eq!(witness.len(), 1);
+            assert!(witness[0].iter().all(|x| (0.0..=2.0 * EPS).contains(x)));
             let precision =
                 if arithmetic == Arithmetic::Real { Precision::Float64 } else { Precision::Float32 };
-            assert_eq!(Inference::run(verifier.network(), &witness, precision).unwrap().prediction(), 1);
+            assert_eq!(Inference::run(&network, &witness[0], precision).unwrap().prediction(), 1);
         }
     }
 }
@@ -131,10 +128,11 @@ fn witnesses_in_float32_stay_inside_a_ball_without_float32_numbers() {
     let pixels = Interval::new(0.0, 1.0);
     for eps in [1e-10, 1e-12, 5e-324, 0.0] {
         let network = model.network();
-        let ball = gains_verify::Ball::new(&network, &[centre], 0, eps, pixels, Precision::Float32);
-        let outcome = attack.run(&ball, &|| false);
-        if let Some(witness) = outcome.witness {
-            assert!((witness[0] - centre).abs() <= eps, "{} is {:e} away", witness[0], witness[0] - centre);
+        let problem = Problem::classification(&network, &[centre], 0, eps, pixels);
+        let hunt = Hunt::new(&problem, Precision::Float32, Clock::start(Budget::default()));
+        if let Some(witness) = hunt.run(&attack).witness {
+            let away = witness[0][0] - centre;
+            assert!(away.abs() <= eps, "{} is {away:e} away", witness[0][0]);
         }
     }
 }

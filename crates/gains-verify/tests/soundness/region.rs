@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use gains_core::{Arithmetic, BoxVec, Network, Precision};
+use gains_core::{Arithmetic, BoxVec, Interval, Network, OdeBlock, Precision};
 use gains_ode::{Action, Graph, Inference};
-use gains_verify::analysis::Prepared;
-use gains_verify::box_step::{Reach, StepTrace};
 use gains_verify::limits::Clock;
-use gains_verify::{Analysis, Budget, Method, Property, Reason, StepForm};
+use gains_verify::property::LinearRow;
+use gains_verify::steps::{Reach, StepTrace};
+use gains_verify::{
+    Analysis, Budget, Method, Problem, Property, Reason, Report, Settings, StepForm, Verifier,
+};
 
 use crate::direct::Trial;
 
@@ -31,17 +33,61 @@ pub fn budget() -> Budget<'static> {
     Budget { timeout: Some(Duration::from_secs(20)), vertices: 150, ..Budget::default() }
 }
 
+/// Rows over the outputs without constants.
+pub struct RowsOf {
+    pub rows: Vec<Vec<f64>>,
+}
+
+impl RowsOf {
+    pub fn new(rows: &[&[f64]]) -> Self {
+        Self { rows: rows.iter().map(|row| row.to_vec()).collect() }
+    }
+
+    /// What one output is ahead of each other.
+    pub fn classification(outputs: usize, label: usize) -> Self {
+        let lead = |other: usize| {
+            let mut row = vec![0.0; outputs];
+            (row[label], row[other]) = (1.0, -1.0);
+            row
+        };
+        Self { rows: (0..outputs).filter(|other| *other != label).map(lead).collect() }
+    }
+
+    fn property(&self) -> Property {
+        let linear = |row: &Vec<f64>| LinearRow { coefficients: row.clone(), constant: 0.0 };
+        Property::all(self.rows.first().map_or(0, Vec::len), self.rows.iter().map(linear).collect())
+    }
+}
+
+/// The first ODE block of a network.
+pub fn ode_of(network: &Network) -> &OdeBlock {
+    let (_, ode) = network.body.odes().next().expect("the network has an ODE");
+    &ode.block
+}
+
+/// Decides about all images within a radius of one, pixels kept inside a range.
+pub fn certify(
+    network: &Network,
+    (image, label, eps): (&[f64], usize, f64),
+    pixels: Interval,
+    settings: &Settings,
+    budget: Budget<'_>,
+) -> Report {
+    let problem = Problem::classification(network, image, label, eps, pixels);
+    Verifier::new(settings.clone()).decide(&problem, budget)
+}
+
 /// The enclosures of a region and the lower bounds of a property.
 pub fn analyse<'a>(
-    prepared: &'a Prepared,
+    network: &'a Network,
     region: &BoxVec,
-    property: &Property,
+    property: &RowsOf,
     (method, form): (Method, StepForm),
     arithmetic: Arithmetic,
 ) -> Result<(Analysis<'a>, Vec<f64>), Reason> {
     let clock = Clock::start(budget());
-    let analysis = Analysis::new(prepared, region.clone(), method, form, arithmetic, clock)?;
-    let bounds = analysis.bound(property)?;
+    let analysis = Analysis::new(&network.body, vec![region.clone()], method, form, arithmetic, clock)?;
+    let bounds = analysis.bound(&property.property().rows(network.body.output_shape()))?;
     assert!(bounds.lower.iter().all(|b| !b.is_nan()), "a bound is not a number");
     for (_, variant) in &bounds.variants {
         assert!(variant.iter().zip(&bounds.lower).all(|(v, best)| v <= best), "the best bound is the best");
@@ -50,8 +96,8 @@ pub fn analyse<'a>(
 }
 
 /// Random rows over the outputs, and the classification of one class.
-pub fn property(random: &mut fastrand::Rng, outputs: usize) -> Property {
-    let mut property = Property::classification(outputs, random.usize(0..outputs));
+pub fn property(random: &mut fastrand::Rng, outputs: usize) -> RowsOf {
+    let mut property = RowsOf::classification(outputs, random.usize(0..outputs));
     property.rows.push((0..outputs).map(|_| 2.0 * random.f64() - 1.0).collect());
     property
 }

@@ -5,13 +5,12 @@ use gains_core::model_file::Tensors;
 use gains_core::{Arithmetic, BoxVec, Precision, Shape};
 use gains_ode::Inference;
 use gains_testkit::{Gardener, Kinds, Model, fixed, linear};
-use gains_verify::analysis::Prepared;
-use gains_verify::{Property, Reason};
+use gains_verify::Reason;
 
-use crate::region::{MODES, analyse, point, value};
+use crate::region::{MODES, RowsOf, analyse, point, value};
 
-fn first_output() -> Property {
-    Property { outputs: 2, rows: vec![vec![1.0, 0.0], vec![-1.0, 0.0]] }
+fn first_output() -> RowsOf {
+    RowsOf::new(&[&[1.0, 0.0], &[-1.0, 0.0]])
 }
 
 /// `k₁` overflows, the input of the second stage is `∞ − ∞`, and a ReLU makes zero of that. The midpoint
@@ -26,10 +25,10 @@ fn an_overflow_behind_a_relu_is_not_forgotten() {
     ];
     let ode = LayerSpec::Ode { dynamics, solver: fixed(Rule::Midpoint, 1) };
     let model = Model::new(Shape::flat(2), vec![ode], tensors, 2);
-    let prepared = Prepared::new(model.network());
+    let network = model.network();
     let region = BoxVec::new(vec![0.5, 0.5], vec![1.0, 1.0]);
     for mode in MODES {
-        let found = analyse(&prepared, &region, &first_output(), mode, Arithmetic::Real);
+        let found = analyse(&network, &region, &first_output(), mode, Arithmetic::Real);
         assert!(matches!(found.err(), Some(Reason::Overflow { .. })), "{mode:?}");
     }
 }
@@ -43,11 +42,11 @@ fn a_float32_program_that_overflows_is_not_bounded() {
         linear(&mut tensors, "down", &[&[-1e-38], &[0.0]], &[20.0, 0.0], false),
     ];
     let model = Model::new(Shape::flat(1), layers, tensors, 2);
-    let prepared = Prepared::new(model.network());
-    assert!(Inference::run(&prepared.network, &[1e9], Precision::Float32).is_err());
+    let network = model.network();
+    assert!(Inference::run(&network, &[1e9], Precision::Float32).is_err());
     let region = BoxVec::new(vec![1e9], vec![1.0001e9]);
     for mode in MODES {
-        let found = analyse(&prepared, &region, &first_output(), mode, Arithmetic::Float32);
+        let found = analyse(&network, &region, &first_output(), mode, Arithmetic::Float32);
         assert!(matches!(found.err(), Some(Reason::Overflow { .. })), "{mode:?}");
     }
 }
@@ -62,10 +61,10 @@ fn a_float32_program_that_overflows_inside_the_dynamics_is_not_bounded() {
         let dynamics = [up].into_iter().chain(activation).chain([down]).collect();
         let ode = LayerSpec::Ode { dynamics, solver: fixed(Rule::Euler, 1) };
         let model = Model::new(Shape::flat(2), vec![ode], tensors, 2);
-        let prepared = Prepared::new(model.network());
+        let network = model.network();
         let region = BoxVec::new(vec![9.0, 9.0], vec![10.0, 10.0]);
         for mode in MODES {
-            let found = analyse(&prepared, &region, &first_output(), mode, Arithmetic::Float32);
+            let found = analyse(&network, &region, &first_output(), mode, Arithmetic::Float32);
             assert!(matches!(found.err(), Some(Reason::Overflow { .. })), "{mode:?}");
         }
     }
@@ -80,10 +79,10 @@ fn coefficients_that_underflow_on_huge_entries_are_not_forgotten() {
         linear(&mut tensors, "two", &[&[1e-200], &[0.0]], &[1e-270, 0.0], false),
     ];
     let model = Model::new(Shape::flat(1), layers, tensors, 2);
-    let prepared = Prepared::new(model.network());
+    let network = model.network();
     let region = BoxVec::point(&[1e150]);
     for mode in MODES {
-        if let Ok((_, lower)) = analyse(&prepared, &region, &first_output(), mode, Arithmetic::Real) {
+        if let Ok((_, lower)) = analyse(&network, &region, &first_output(), mode, Arithmetic::Real) {
             assert!(lower[0] <= -0.9e-250, "{mode:?}: {:e}", lower[0]);
         }
     }
@@ -106,14 +105,14 @@ fn dynamics_may_begin_with_activations() {
         let ode = LayerSpec::Ode { dynamics: dynamics.collect(), solver: fixed(Rule::Heun, 2) };
         let layers = vec![ode, g.linear(2, false)];
         let model = g.finish(shape, layers);
-        let prepared = Prepared::new(model.network());
+        let network = model.network();
         // One state certainly negative, one certainly positive, two undecided.
         let region = BoxVec::new(vec![-0.9, 0.7, -0.1, -0.2], vec![-0.8, 0.8, 0.1, 0.3]);
         for mode in MODES {
-            let (_, lower) = analyse(&prepared, &region, &first_output(), mode, Arithmetic::Real).unwrap();
+            let (_, lower) = analyse(&network, &region, &first_output(), mode, Arithmetic::Real).unwrap();
             for _ in 0..20 {
                 let at = point(&mut random, &region);
-                let run = Inference::run(&prepared.network, &at, Precision::Float64).unwrap();
+                let run = Inference::run(&network, &at, Precision::Float64).unwrap();
                 for (row, bound) in first_output().rows.iter().zip(&lower) {
                     assert!(value(row, &run.output) >= bound - 1e-12, "round {round} {mode:?}");
                 }
@@ -152,14 +151,14 @@ fn dynamics_may_be_blind_to_the_far_edge() {
     }];
     let shape = Shape::image(4, 4, 8);
     let model = Model::new(shape, layers, tensors, 2);
-    let prepared = Prepared::new(model.network());
+    let network = model.network();
     let lower: Vec<f64> = (0..shape.len()).map(|_| random.f64() - 0.5).collect();
     let region = BoxVec::new(lower.clone(), lower.iter().map(|l| l + 1e-3).collect());
     for mode in MODES {
-        let (_, bounds) = analyse(&prepared, &region, &first_output(), mode, Arithmetic::Real).unwrap();
+        let (_, bounds) = analyse(&network, &region, &first_output(), mode, Arithmetic::Real).unwrap();
         for _ in 0..50 {
             let at = point(&mut random, &region);
-            let run = Inference::run(&prepared.network, &at, Precision::Float64).unwrap();
+            let run = Inference::run(&network, &at, Precision::Float64).unwrap();
             for (row, bound) in first_output().rows.iter().zip(&bounds) {
                 let reached = value(row, &run.output);
                 assert!(reached >= bound - 1e-12, "{mode:?}: {reached} {bound}");

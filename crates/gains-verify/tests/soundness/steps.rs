@@ -2,17 +2,17 @@
 
 use gains_core::description::{LayerSpec, Method as Rule};
 use gains_core::model_file::Tensors;
-use gains_core::network::Block;
 use gains_core::{Arithmetic, BoxVec, Shape};
 use gains_ode::{Carrier, Tableau};
 use gains_testkit::{Model, fixed, linear};
-use gains_verify::box_step::BoxSteps;
 use gains_verify::limits::Clock;
+use gains_verify::steps::BoxSteps;
 use gains_verify::{Budget, StepForm};
 
 use crate::direct::Machine;
 use crate::exact::Exact;
 use crate::machines::ExactMachine;
+use crate::region::ode_of;
 
 const RULES: [Rule; 6] = [Rule::Euler, Rule::Heun, Rule::Rk4, Rule::Bosh3, Rule::Fehlberg2, Rule::Dopri5];
 
@@ -65,7 +65,7 @@ fn steps_hold_the_exact_states_and_error_estimates() {
         let rule = RULES[round % RULES.len()];
         let (model, w) = affine_model(&mut random, rule, false);
         let network = model.network();
-        let Block::Ode(ode) = &network.blocks[0] else { unreachable!("the network is one ODE") };
+        let ode = ode_of(&network);
         let tableau = Tableau::of(rule);
         let tolerance = 0.01 * random.f64() + 1e-4;
         let budget = Budget::default();
@@ -115,7 +115,7 @@ fn estimates_on_the_threshold_leave_both_decisions_open() {
     for _ in 0..200 {
         let (model, w) = affine_model(&mut random, Rule::Heun, true);
         let network = model.network();
-        let Block::Ode(ode) = &network.blocks[0] else { unreachable!("the network is one ODE") };
+        let ode = ode_of(&network);
         let x = [random.f64(), random.f64()];
         let (_, error) = exact_step(&w, Tableau::of(Rule::Heun), &x, 0.0, 0.5, 1.0);
         for (threshold, below, above) in [
@@ -150,7 +150,7 @@ fn constant_slopes_leave_the_rounding_of_the_table() {
         let layer = linear(&mut tensors, "g", &[&[0.0; 2], &[0.0; 2]], &[1000.0, -700.0], false);
         let ode = LayerSpec::Ode { dynamics: vec![layer], solver: fixed(rule, 1) };
         let network = Model::new(Shape::flat(2), vec![ode], tensors, 2).network();
-        let Block::Ode(ode) = &network.blocks[0] else { unreachable!("the network is one ODE") };
+        let ode = ode_of(&network);
         for form in [StepForm::Independent, StepForm::Difference] {
             for h in [1.0, 0.3, 0.1, 0.017] {
                 let mut carrier = BoxSteps {

@@ -1,16 +1,16 @@
 //! Affine forms against points: with the pixels known, what is left of a form must hold the point's value.
 
 use gains_core::affine::AffineMap;
+use gains_core::affine_form::{AffineForm, Passing, Symbols};
 use gains_core::description::{LayerSpec, Method as Rule};
-use gains_core::network::{Block, Layer};
-use gains_core::{Activation, Arithmetic, BoxVec, Precision, Shape};
+use gains_core::operator::Forming;
+use gains_core::{Activation, Arithmetic, BoxVec, Circuit, OdeBlock, Operator, Precision, Shape};
 use gains_ode::system::{NeuralDynamics, trial_step};
-use gains_ode::{Inference, Tableau};
-use gains_testkit::{Gardener, Kinds, controlled, random_model};
-use gains_verify::affine_form::{AffineForm, Passing, Symbols};
-use gains_verify::analysis::Prepared;
-use gains_verify::symbolic_step::{SymbolicSteps, Travelling, evaluate};
-use gains_verify::{Method, StepForm};
+use gains_ode::{Carrier, Inference, Tableau};
+use gains_testkit::{Gardener, Kinds, controlled, fixed, random_model};
+use gains_verify::forms::{Evaluation, FormSteps, Travelling};
+use gains_verify::limits::Clock;
+use gains_verify::{Budget, Method, StepForm};
 
 use crate::region::{ARITHMETICS, analyse, point, property, random_region, to_float32, value};
 
@@ -67,7 +67,7 @@ fn operations_on_forms_hold_the_same_operations_on_points() {
         let mut passing = vec![Passing::default(); 6];
         for p in &mut passing {
             *p = Passing {
-                slope: random.f64(),
+                slope: 2.0 * random.f64() - 1.0,
                 offset: random.f64(),
                 radius: 0.1 * random.f64(),
                 as_change: false,
@@ -128,6 +128,23 @@ fn compressing_follows_the_longest_generators() {
     assert!(turned.bounds.upper[0] < 2.0 * s + 1e-12);
 }
 
+/// What a circuit makes of a form, one operator after the other; `None` if it overflows.
+fn forward(
+    circuit: &Circuit,
+    input: AffineForm,
+    arithmetic: Arithmetic,
+    symbols: &mut Symbols,
+) -> Option<AffineForm> {
+    let mut values = vec![input];
+    for (_, node) in circuit.nodes() {
+        let arguments: Vec<&AffineForm> = node.from.iter().map(|&v| &values[v]).collect();
+        let formed = Forming { time: 0.0, arithmetic, then_relu: false, matrix: None };
+        let form = node.operator.form(&arguments, None, formed, symbols);
+        values.push(form);
+    }
+    Some(values.swap_remove(circuit.output())).filter(AffineForm::is_sane)
+}
+
 /// States and error estimates of random steps, in both arithmetics, several steps in a row, accepted or
 /// rejected at random: with the pixels known the form must hold the state.
 #[test]
@@ -137,9 +154,11 @@ fn states_and_estimates_of_solver_steps_stay_inside() {
     for round in 0..300 {
         let model = random_model(&mut random, Kinds::All);
         let network = model.network();
-        let Some(index) = network.blocks.iter().position(|b| matches!(b, Block::Ode(_))) else { continue };
-        let Block::Ode(ode) = &network.blocks[index] else { continue };
-        let tableau = Tableau::of(ode.solver.method);
+        let Some((made, ode)) = network.body.odes().next() else { continue };
+        let start = network.body.node(made).expect("an ODE is a node").from[0];
+        let front = network.body.front(start).expect("no ODE comes before the first");
+        let block = &*ode.block;
+        let tableau = Tableau::of(block.solver.method);
         let width = [0.3, 0.03, 1e-4][round % 3];
         let region = random_region(&mut random, model.inputs(), width);
         for arithmetic in ARITHMETICS {
@@ -148,22 +167,8 @@ fn states_and_estimates_of_solver_steps_stay_inside() {
                 Arithmetic::Float32 => Precision::Float32,
             };
             let mut symbols = Symbols::default();
-            let mut form = AffineForm::from_box(&region, &mut symbols);
-            if let Some(Block::Stack(stack)) = network.blocks.first().filter(|_| index == 1) {
-                let Ok(all) = evaluate(stack, None, form, 0.0, None, arithmetic, &mut symbols) else {
-                    continue;
-                };
-                form = AffineForm::clone(all.output());
-            }
-            let matrices: Vec<_> = ode
-                .dynamics
-                .layers
-                .iter()
-                .map(|layer| match layer {
-                    Layer::Affine(map) => Some(map.to_matrix()),
-                    Layer::Activation(_) => None,
-                })
-                .collect();
+            let input = AffineForm::from_box(&region, &mut symbols);
+            let Some(form) = forward(&front, input, arithmetic, &mut symbols) else { continue };
             let points: Vec<Vec<f64>> = (0..6)
                 .filter_map(|_| {
                     let p = point(&mut random, &region);
@@ -173,23 +178,19 @@ fn states_and_estimates_of_solver_steps_stay_inside() {
             let assignments: Vec<Vec<f64>> = points.iter().map(|p| assignment(&region, p)).collect();
             let mut states: Vec<Vec<f64>> = points
                 .iter()
-                .map(|p| Inference::run(&network, p, precision).unwrap().block_inputs[index].clone())
+                .map(|p| Inference::run(&network, p, precision).unwrap().values[start].clone())
                 .collect();
             let most_symbols = [20, 1000][random.usize(0..2)];
-            let steps = SymbolicSteps {
-                dynamics: &ode.dynamics,
-                matrices: &matrices,
-                tableau,
-                tolerance: 0.01,
-                arithmetic,
-                most_symbols,
-            };
             let mut travelling = Travelling::new(form, &mut symbols);
-            let system = NeuralDynamics { stack: &ode.dynamics, precision };
+            let clock = Clock::start(Budget::default());
+            let mut steps = FormSteps::new(block, 0.01, arithmetic, clock, &mut symbols);
+            steps.most_symbols = most_symbols;
+            let system = NeuralDynamics { circuit: &block.dynamics, precision };
             let (mut time, mut step) = (0.0, 0.25);
             for number in 0..5 {
                 let wants = tableau.estimates_error();
-                let Ok(result) = steps.step(&travelling, time, step, wants, &mut symbols) else { break };
+                let Ok(result) = steps.step(&travelling, time, step, wants) else { break };
+                let (accepted, rejected) = (result.state, result.rejected.unwrap_or(travelling));
                 let accept = !random.u8(..).is_multiple_of(3);
                 for (state, values) in states.iter_mut().zip(&assignments) {
                     let trial = trial_step(&system, tableau, time, step, state, None);
@@ -201,7 +202,7 @@ fn states_and_estimates_of_solver_steps_stay_inside() {
                             "{round}: estimate"
                         );
                     }
-                    let next = if accept { &result.accepted } else { &result.rejected };
+                    let next = if accept { &accepted } else { &rejected };
                     if accept {
                         *state = trial.state;
                     }
@@ -210,10 +211,10 @@ fn states_and_estimates_of_solver_steps_stay_inside() {
                     checked += 1;
                 }
                 if accept {
-                    travelling = result.accepted;
+                    travelling = accepted;
                     time += step;
                 } else {
-                    travelling = result.rejected;
+                    travelling = rejected;
                     step *= 0.5;
                 }
             }
@@ -228,16 +229,17 @@ fn states_and_estimates_of_solver_steps_stay_inside() {
 fn a_second_look_at_the_same_states_opens_nothing_new() {
     let mut symbols = Symbols::default();
     let x = AffineForm::from_box(&BoxVec::new(vec![-1.0], vec![2.0]), &mut symbols);
-    let stack =
-        gains_core::Stack { input: Shape::flat(1), layers: vec![Layer::Activation(Activation::Relu)] };
-    let look = |near, symbols: &mut Symbols| {
-        evaluate(&stack, None, x.clone(), 0.0, near, Arithmetic::Real, symbols).unwrap()
-    };
-    let first = look(None, &mut symbols);
-    let second = look(Some(&first), &mut symbols);
+    let mut dynamics = Circuit::of("state", Shape::flat(1));
+    dynamics.push(Operator::Curve(Activation::Relu), vec![0], Shape::flat(1));
+    let block = OdeBlock::new(dynamics, fixed(Rule::Euler, 1));
+    let clock = Clock::start(Budget::default());
+    let mut steps = FormSteps::new(&block, 1.0, Arithmetic::Real, clock, &mut symbols);
+    let mut look = |near: Option<&Evaluation>| steps.evaluate(x.clone(), 0.0, near).unwrap();
+    let first = look(None);
+    let second = look(Some(&first));
     let apart = second.output().apart(first.output(), &[0])[0];
     assert!(apart.magnitude() < 1e-12, "{apart:?}");
-    let alone = look(None, &mut symbols);
+    let alone = look(None);
     assert!(alone.output().order() > first.output().order() - 1);
 }
 
@@ -262,17 +264,17 @@ fn forms_that_meet_hold_the_points_of_every_way() {
         }
         layers.push(g.linear(2, false));
         let model = g.finish(shape, layers);
-        let prepared = Prepared::new(model.network());
+        let network = model.network();
         let region = random_region(&mut random, 2, [0.4, 1.5, 0.8][round % 3]);
         let property = property(&mut random, 2);
         let mode = (Method::Symbolic, StepForm::Independent);
-        let found = analyse(&prepared, &region, &property, mode, Arithmetic::Real);
+        let found = analyse(&network, &region, &property, mode, Arithmetic::Real);
         let Ok((analysis, lower)) = found else { continue };
         let ends = analysis.graphs().next().map_or(0, |g| g.edges.iter().filter(|e| e.to.is_none()).count());
         ways += usize::from(ends > 1);
         for _ in 0..60 {
             let x = point(&mut random, &region);
-            let run = Inference::run(&prepared.network, &x, Precision::Float64).expect("the network runs");
+            let run = Inference::run(&network, &x, Precision::Float64).expect("the network runs");
             for (row, bound) in property.rows.iter().zip(&lower) {
                 let reached = value(row, &run.output);
                 assert!(

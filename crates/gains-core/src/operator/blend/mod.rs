@@ -1,6 +1,8 @@
 //! Convex combinations with a gate: `(1 − u)·g + u·y`, entry by entry.
 
 mod rows;
+#[cfg(test)]
+mod tests;
 
 pub use rows::BlendKnown;
 

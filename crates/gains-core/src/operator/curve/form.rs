@@ -75,8 +75,8 @@ pub(in super::super) fn form(
             let lines = Relaxation::of_difference(activation.derivative_range(hull), d, everything);
             let change = between(lines, d, error);
             let vague = x.remainder[j] + input.remainder[j];
-            if change.radius + change.slope * vague + output.remainder[j] < passing[j].radius + x.remainder[j]
-            {
+            let alone = passing[j].radius + x.remainder[j];
+            if change.radius + change.slope.abs() * vague + output.remainder[j] < alone {
                 passing[j] = Passing { as_change: true, ..change };
             }
         }

@@ -3,6 +3,8 @@
 mod form;
 mod plane;
 mod rows;
+#[cfg(test)]
+mod tests;
 
 pub(super) use form::form;
 pub use plane::{Bound, Plane, plane};

@@ -1,0 +1,9 @@
+//! Operators beside what they do to points: forms, rows, changes and gradients.
+
+#![allow(clippy::unwrap_used)]
+
+mod changes;
+mod forms;
+mod gradients;
+mod rows;
+mod support;
