@@ -30,11 +30,11 @@ pub enum MethodArg {
     Box,
     /// Linear bounds with one slope
     Linear,
-    /// Images only: intervals and linear bounds with several slopes, as in the paper
+    /// Intervals and linear bounds with several slopes, as in the paper
     Gains,
     /// The same with solver steps in difference form: tighter, and usually faster
     Tight,
-    /// Images only: affine forms over the pixels, pushed forward: for networks not trained to be certified, small radii
+    /// Affine forms over the inputs, pushed forward: for networks not trained to be certified, small radii
     Symbolic,
     /// Series only: every state of the encoder's walk tightened; for networks not trained to be certified, slow
     Stepwise,

@@ -30,7 +30,7 @@ pub struct ForecastArgs {
     /// Folder with the data sets [default: $GAINS_DATA, else the user's data folder]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// How to bound: auto, box, linear, tight or stepwise
+    /// How to bound: auto, box, linear, gains, tight, symbolic or stepwise
     #[arg(long, value_enum, default_value_t = MethodArg::Auto, hide_possible_values = true)]
     pub method: MethodArg,
     /// The arithmetic the proof is about: exact reals, or the network run in float32

@@ -46,7 +46,7 @@ impl SeriesArgs {
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Forecasting models")]
 pub struct RegionArgs {
-    /// Only these features (or statics) move [default: all features, and Age and Height]
+    /// Only these features (or statics) move [default: what the model file says, else all features]
     #[arg(long, value_name = "NAME,NAME")]
     pub features: Vec<String>,
     /// A radius of its own for a feature or static; repeatable
