@@ -40,6 +40,7 @@ fn attacked(
         // Everything is a violation, so an exhaustive attack goes on to the worst.
         property: Property::Errors(ErrorLimit { limit: 0.0, ..errors.clone() }),
         nominal: laid_out.inputs(scene.series),
+        output: None,
     };
     let attack = Attack { exhaustive: true, loss: AttackLoss::Margin, ..attack };
     let found = Hunt::new(&problem, precision, Clock::start(Budget::default())).run(&attack);
