@@ -78,7 +78,7 @@ impl Rows {
     }
 
     /// The given rows.
-    pub fn select_rows(&self, rows: &[usize]) -> Self {
+    pub fn select(&self, rows: &[usize]) -> Self {
         Self { block: self.block.select(rows), on: self.on.clone() }
     }
 

@@ -54,7 +54,7 @@ fn classifiers_of_every_kind_are_drawn() {
         assert!(case.region().contains(&case.centre));
         let layers = &case.model.description.layers;
         blocks.insert(layers.iter().filter(|layer| matches!(layer, LayerSpec::Ode { .. })).count());
-        images += usize::from(network.blocks.last().is_some_and(|block| block.output().positions() > 1));
+        images += usize::from(network.body.output_shape().positions() > 1);
         collect(layers, "network", &mut seen);
     }
     assert_eq!(blocks, BTreeSet::from([0, 1, 2, 3]));

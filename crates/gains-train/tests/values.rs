@@ -5,7 +5,8 @@ mod common;
 
 use common::{Case, batch, flat, unflat, values};
 use gains_core::description::Method;
-use gains_core::{Arithmetic, Block, BoxVec, Layer, OdeBlock, Precision};
+use gains_core::{Arithmetic, BoxVec, OdeBlock, Operator, Precision, Step};
+use gains_ode::Inference;
 use gains_ode::Tableau;
 use gains_ode::system::{NeuralDynamics, trial_step};
 use gains_train::cpu::{Cpu, Tensor};
@@ -34,7 +35,6 @@ fn layers_of_points_are_those_of_the_core() {
     let mut random = fastrand::Rng::with_seed(1);
     let case = Case::encoder(2);
     let network = case.network();
-    let [Block::Stack(stack)] = &network.blocks[..] else { panic!("one stack expected") };
     let mut cpu = case.cpu(1);
     let samples = 7;
     let x = batch(&mut cpu, &mut random, case.plan.input, samples, None);
@@ -42,7 +42,8 @@ fn layers_of_points_are_those_of_the_core() {
     let found = through_layers(&case, &mut cpu, x);
     for sample in 0..samples {
         let entries = case.plan.input.len();
-        let expected = stack.evaluate(&points[sample * entries..][..entries], 0.0, Precision::Float64).0;
+        let point = &points[sample * entries..][..entries];
+        let expected = Inference::run(&network, point, Precision::Float64).unwrap().output;
         close("logits", &found[sample * 4..][..4], &expected, 1e-12);
     }
 }
@@ -52,17 +53,16 @@ fn layers_of_boxes_are_those_of_the_core() {
     let mut random = fastrand::Rng::with_seed(3);
     let case = Case::encoder(4);
     let network = case.network();
-    let [Block::Stack(stack)] = &network.blocks[..] else { panic!("one stack expected") };
     let mut cpu = case.cpu(1);
     let x = batch(&mut cpu, &mut random, case.plan.input, 1, Some(0.2));
     let values = flat(&mut cpu, &x);
     let (centre, radius) = values.split_at(values.len() / 2);
     let ends = |sign: f64| centre.iter().zip(radius).map(|(c, r)| c + sign * r).collect();
     let mut expected = BoxVec::new(ends(-1.0), ends(1.0));
-    for layer in &stack.layers {
-        expected = match layer {
-            Layer::Affine(map) => map.apply_box(&expected, 0.0, Arithmetic::Real),
-            Layer::Activation(_) => {
+    for (_, node) in network.body.nodes() {
+        expected = match &node.operator {
+            Step::Plain(Operator::Affine(map)) => map.apply_box(&expected, 0.0, Arithmetic::Real),
+            _ => {
                 let cut = |values: &[f64]| values.iter().map(|v| v.max(0.0)).collect();
                 BoxVec::new(cut(&expected.lower), cut(&expected.upper))
             }
@@ -77,11 +77,7 @@ fn layers_of_boxes_are_those_of_the_core() {
 }
 
 fn block(network: &gains_core::Network) -> &OdeBlock {
-    network
-        .blocks
-        .iter()
-        .find_map(|block| if let Block::Ode(ode) = block { Some(ode) } else { None })
-        .unwrap()
+    &network.body.odes().next().unwrap().1.block
 }
 
 #[test]
@@ -89,7 +85,7 @@ fn steps_of_points_are_those_of_the_solver() {
     let mut random = fastrand::Rng::with_seed(5);
     for case in [Case::convolutions(6), Case::perceptron(7)] {
         let network = case.network();
-        let system = NeuralDynamics { stack: &block(&network).dynamics, precision: Precision::Float64 };
+        let system = NeuralDynamics { circuit: &block(&network).dynamics, precision: Precision::Float64 };
         let mut cpu = case.cpu(1);
         let (ode, entries, samples) = (case.ode(), case.ode().state().len(), 5);
         for method in METHODS {
@@ -140,7 +136,7 @@ fn boxes_contain_the_steps_of_their_points_and_differences_only_tighten() {
     let mut uppers = [0.0; 2];
     for case in [Case::convolutions(9), Case::perceptron(10)] {
         let network = case.network();
-        let system = NeuralDynamics { stack: &block(&network).dynamics, precision: Precision::Float64 };
+        let system = NeuralDynamics { circuit: &block(&network).dynamics, precision: Precision::Float64 };
         let mut cpu = case.cpu(1);
         let (ode, entries) = (case.ode(), case.ode().state().len());
         for (method, radius) in METHODS.into_iter().flat_map(|m| [0.01, 0.1, 0.5].map(|r| (m, r))) {

@@ -165,13 +165,12 @@ impl<'a> Hunt<'a> {
             let inputs: Vec<&[f64]> = point.iter().map(Vec::as_slice).collect();
             let Ok(run) = Inference::run_within(program, &inputs, self.precision, &watch) else { break };
             let margin = property.margin_at(&run.output);
-            // Where the region is narrower than the program's format, no point of it may be left.
+            // Where the region is narrower than the program's format, no point of it may be left; what is outside
+            // says nothing.
             let inside = region.contains(&point);
-            if margin < found.margin {
+            if inside && margin < found.margin {
                 found.margin = margin;
-                if inside {
-                    found.worst = Some(point.clone());
-                }
+                found.worst = Some(point.clone());
             }
             if inside && property.is_violated(&run.output) {
                 if found.witness.is_none() || found.worst.as_ref() == Some(&point) {

@@ -539,7 +539,7 @@ impl Front {
         let mut all = RowBlock::zeros(1, 0);
         for input in 0..self.region().len() {
             let part = match flight.on(input) {
-                Some(rows) => rows.select_rows(&[row]).into_full(),
+                Some(rows) => rows.select(&[row]).into_full(),
                 None => RowBlock::zeros(1, self.circuit.shape(input).len()),
             };
             all.length += part.length;

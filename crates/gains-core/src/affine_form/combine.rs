@@ -23,6 +23,19 @@ impl AffineForm {
         arithmetic: Arithmetic,
         positive_part: bool,
     ) -> Self {
+        self.affine_unless(map, matrix, time, arithmetic, positive_part, &|| false)
+    }
+
+    /// The same, unless `stop` says so on the way, which it is asked now and then: then a form that is not sane.
+    pub fn affine_unless(
+        &self,
+        map: &AffineMap,
+        matrix: Option<&Matrix>,
+        time: f64,
+        arithmetic: Arithmetic,
+        positive_part: bool,
+        stop: &dyn Fn() -> bool,
+    ) -> Self {
         let bounds = map.apply_box(&self.bounds, time, arithmetic);
         let gamma = arithmetic.dot(map.terms());
         let sizes = self.sizes();
@@ -38,11 +51,14 @@ impl AffineForm {
             remainder[j] = up((bounds.upper[j] - centre[j]).max(centre[j] - bounds.lower[j]));
         }
         let generators = match matrix {
-            Some(matrix) => self.times(matrix, &live),
+            Some(matrix) => self.times(matrix, &live, stop),
             None => {
                 let mut out = Vec::with_capacity(self.order() * live.len());
                 let mut full = vec![0.0; self.len()];
                 for (_, row) in self.rows() {
+                    if stop() {
+                        break;
+                    }
                     self.live.iter().zip(row).for_each(|(&j, g)| full[j as usize] = *g);
                     let image = map.apply_linear(&full);
                     out.extend(live.iter().map(|&j| image[j as usize]));
@@ -51,13 +67,26 @@ impl AffineForm {
             }
         };
         let symbols = self.symbols.clone();
+        let finished = generators.len() == symbols.len() * live.len();
         let mut form = Self { symbols, centre, live, generators, remainder, bounds, spread: Vec::new() };
+        if !finished {
+            return form.broken();
+        }
         form.settle();
         form
     }
 
-    /// `G Wᵀ` in the given columns.
-    fn times(&self, matrix: &Matrix, wanted: &[u32]) -> Vec<f64> {
+    /// A form that encloses nothing, and says so.
+    fn broken(mut self) -> Self {
+        self.generators = vec![0.0; self.order() * self.live.len()];
+        self.spread = vec![f64::NAN; self.len()];
+        self.bounds.lower.fill(f64::NAN);
+        self.bounds.upper.fill(f64::NAN);
+        self
+    }
+
+    /// `G Wᵀ` in the given columns; less of it if `stop` says so on the way.
+    fn times(&self, matrix: &Matrix, wanted: &[u32], stop: &dyn Fn() -> bool) -> Vec<f64> {
         let mut weights = vec![0.0; self.live.len() * wanted.len()];
         for (to, &j) in wanted.iter().enumerate() {
             let line = &matrix.data[j as usize * matrix.columns..][..matrix.columns];
@@ -65,8 +94,19 @@ impl AffineForm {
                 weights[from * wanted.len() + to] = line[i as usize];
             }
         }
-        let mut product = vec![0.0; self.order() * wanted.len()];
-        multiply(self.order(), self.live.len(), wanted.len(), &self.generators, &weights, &mut product);
+        let (inner, width) = (self.live.len(), wanted.len());
+        let mut product = vec![0.0; self.order() * width];
+        // As many rows at once as take a small part of a second.
+        let chunk = ((1 << 28) / (inner * width).max(1)).max(1);
+        for first in (0..self.order()).step_by(chunk) {
+            if stop() {
+                product.truncate(first * width);
+                break;
+            }
+            let count = chunk.min(self.order() - first);
+            let rows = &self.generators[first * inner..][..count * inner];
+            multiply(count, inner, width, rows, &weights, &mut product[first * width..][..count * width]);
+        }
         product
     }
 

@@ -22,6 +22,9 @@ use crate::arithmetic::{LARGEST, TINY, analysis_error, down, up};
 use crate::interval::{BoxVec, Interval};
 use crate::kernels;
 
+/// Most entries of a form's generators: 128 MB. What would go beyond gets no symbols of its own.
+const MOST_GENERATORS: usize = 16 << 20;
+
 /// Hands out noise symbols nobody has used before.
 #[derive(Clone, Debug, Default)]
 pub struct Symbols {
@@ -138,12 +141,19 @@ impl AffineForm {
         }
     }
 
-    /// Adds a fresh symbol for each of the entries, with the given radius.
+    /// Adds a fresh symbol for each of the entries, with the given radius. Where the generators would become too
+    /// large, the radius goes into the remainder: sound, but it never cancels.
     fn push_units(&mut self, units: &[(usize, f64)], symbols: &mut Symbols) {
         if units.is_empty() {
             return;
         }
         let live = union(&self.live, units.iter().map(|(j, _)| *j as u32));
+        if (self.order() + units.len()).saturating_mul(live.len()) > MOST_GENERATORS {
+            for &(j, radius) in units {
+                self.remainder[j] = up(self.remainder[j] + radius);
+            }
+            return;
+        }
         self.generators = self.spread_out(&live);
         self.live = live;
         let columns = self.columns();

@@ -6,6 +6,9 @@ use crate::operator::affine::multiply;
 
 use super::{AffineForm, Symbols, union};
 
+/// Most products of a compression: about a quarter of a second.
+const MOST_PRODUCTS: usize = 1 << 30;
+
 impl AffineForm {
     /// A form that holds both, `mean ± half the difference`.
     ///
@@ -109,11 +112,18 @@ impl AffineForm {
     /// and all rounding go into the new remainder.
     ///
     /// Cost: about `m n²` for `m` generators of `n` entries.
+    ///
+    /// Where that would take more than a moment, what is replaced goes into the remainder instead.
     pub fn compress(&mut self, kept: &[u32], symbols: &mut Symbols) {
         let n = self.len();
         let unnamed = (0..n).filter(|&j| self.remainder[j] != 0.0).map(|j| j as u32);
         let live = union(&self.live, unnamed);
         let width = live.len();
+        let replaced = self.order().saturating_sub(kept.len()) + width;
+        if replaced.saturating_mul(width).saturating_mul(width) > MOST_PRODUCTS {
+            self.retain(kept);
+            return;
+        }
         let all = self.spread_out(&live);
         let mut rows: Vec<Vec<f64>> = Vec::new();
         let (mut names, mut generators) = (Vec::new(), Vec::new());

@@ -13,6 +13,11 @@ pub(super) fn of_the_first_version(mut description: Description) -> Description 
     if description.version > 1 || !matches!(description.task, Task::Forecasting { .. }) {
         return description;
     }
+    if let Task::Forecasting { horizon: Some(_), .. } | Task::Forecasting { perturbed: Some(_), .. } =
+        &description.task
+    {
+        return description;
+    }
     let ahead = horizon(&description.training);
     let known = description.dataset.as_deref() == Some(PHYSIONET);
     description.task = description.task.as_in_the_paper();

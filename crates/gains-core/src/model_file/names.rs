@@ -17,9 +17,22 @@ const MOST_TOLD: usize = 3;
 pub(super) fn distinct(description: &Description) -> Result<(), ModelError> {
     match &description.task {
         Task::Classification { classes } => each_once("class", classes)?,
-        Task::Forecasting { features, statics, .. } => {
+        Task::Forecasting { features, statics, horizon, ranges, perturbed } => {
             each_once("feature", features)?;
             each_once("static", statics)?;
+            let wrong = |problem: String| Err(ModelError::Description(problem));
+            let known = |name: &&String| features.contains(name) || statics.contains(name);
+            if let Some(name) = ranges.keys().chain(perturbed.iter().flatten()).find(|name| !known(name)) {
+                return wrong(format!("'{name}' among ranges or perturbed is no feature and no static"));
+            }
+            if let Some((name, [low, high])) =
+                ranges.iter().find(|(_, [low, high])| low.is_nan() || low > high)
+            {
+                return wrong(format!("the range of '{name}' is [{low}, {high}]"));
+            }
+            if let Some(ahead) = horizon.filter(|ahead| !(ahead.is_finite() && *ahead > 0.0)) {
+                return wrong(format!("horizon is {ahead}, must be positive"));
+            }
         }
     }
     owners(description).map(drop)

@@ -1,11 +1,11 @@
-//! Tensors one after the other.
+//! Vectors one after the other.
 
 use crate::interval::BoxVec;
 use crate::rows::Rows;
 use crate::shape::Shape;
 use crate::support::Support;
 
-/// One tensor after the other; vectors, or images of one size with their channels in order.
+/// One vector after the other.
 #[derive(Clone, Debug, Default)]
 pub struct Concat;
 

@@ -330,9 +330,9 @@ impl Operator {
         formed: Forming<'_>,
         symbols: &mut Symbols,
     ) -> AffineForm {
-        let Forming { time, arithmetic, then_relu, matrix } = formed;
+        let Forming { time, arithmetic, then_relu, matrix, stop } = formed;
         match self {
-            Self::Affine(map) => arguments[0].affine(map, matrix, time, arithmetic, then_relu),
+            Self::Affine(map) => arguments[0].affine_unless(map, matrix, time, arithmetic, then_relu, stop),
             Self::Curve(f) => {
                 let earlier = earlier.map(|(inputs, output)| (inputs[0], output));
                 curve::form(*f, arguments[0], earlier, arithmetic, symbols)
@@ -357,6 +357,8 @@ pub struct Forming<'a> {
     pub then_relu: bool,
     /// The linear part written out, where that pays.
     pub matrix: Option<&'a Matrix>,
+    /// Asked now and then; `true` gives a form that is not sane.
+    pub stop: &'a dyn Fn() -> bool,
 }
 
 /// Rows that bound nothing.

@@ -69,7 +69,7 @@ impl Flight {
     /// Replaces all rows by the given ones, some perhaps several times.
     pub fn select(&mut self, rows: &[usize]) {
         self.count = rows.len();
-        self.on.iter_mut().flatten().for_each(|on| *on = on.select_rows(rows));
+        self.on.iter_mut().flatten().for_each(|on| *on = on.select(rows));
     }
 
     /// Memory held, roughly.

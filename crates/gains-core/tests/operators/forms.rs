@@ -122,7 +122,13 @@ fn operators_on_forms_hold_their_points() {
                 .enumerate()
                 .map(|(k, (form, b))| if gate && k == 0 { form.clone() } else { loose(form, b) })
                 .collect();
-            let formed = Forming { time: 0.5, arithmetic: Arithmetic::Real, then_relu: false, matrix: None };
+            let formed = Forming {
+                time: 0.5,
+                arithmetic: Arithmetic::Real,
+                then_relu: false,
+                matrix: None,
+                stop: &|| false,
+            };
             let (old, new): (Vec<&AffineForm>, Vec<&AffineForm>) =
                 (forms.iter().collect(), now.iter().collect());
             let first = operator.form(&old, None, formed, &mut symbols);

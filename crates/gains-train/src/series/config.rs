@@ -274,8 +274,8 @@ impl ForecastConfig {
     /// may have them too, on another scale.
     pub fn perturbed(&self) -> PerturbationConfig {
         let usual = PerturbationConfig::default();
-        if self.dataset != PHYSIONET && self.perturbation == usual {
-            return PerturbationConfig { bounded: Vec::new(), ..usual };
+        if self.dataset != PHYSIONET && self.perturbation.bounded == usual.bounded {
+            return PerturbationConfig { bounded: Vec::new(), ..self.perturbation.clone() };
         }
         self.perturbation.clone()
     }

@@ -315,8 +315,12 @@ fn the_first_step_follows_the_papers_rule() {
     let report = trainer.pass(at, &[0, 1, 2], FirstStep::Rule, None).unwrap();
 
     let network = network(&mut trainer, 0.1);
-    let gains_core::Block::Ode(ode) = &network.blocks[1] else { panic!() };
-    let slope = |time: f64, z: &[f64]| ode.dynamics.evaluate(z, time, gains_core::Precision::Float64).0;
+    let (value, ode) = network.body.odes().next().unwrap();
+    let start = network.body.node(value).unwrap().from[0];
+    let dynamics = &ode.block.dynamics;
+    let precision = gains_core::Precision::Float64;
+    let slope =
+        |time: f64, z: &[f64]| dynamics.evaluate(&[z], time, precision).values[dynamics.output()].clone();
     let norm = |values: &[f64]| values.iter().map(|value| value.abs()).sum::<f64>();
     let (pixels, _) = images(10, 1);
     let states: Vec<Vec<f64>> = pixels
@@ -324,7 +328,7 @@ fn the_first_step_follows_the_papers_rule() {
         .take(3)
         .map(|image| {
             let run = gains_ode::Inference::run(&network, &pixels_of(image), gains_core::Precision::Float64);
-            run.unwrap().block_inputs[1].clone()
+            run.unwrap().values[start].clone()
         })
         .collect();
     let size: f64 = states.iter().map(|z| norm(z)).sum();

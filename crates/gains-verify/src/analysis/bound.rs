@@ -170,7 +170,7 @@ impl Analysis<'_> {
         let best = (0..variants.len()).max_by(|a, b| variants[*a].1[row].total_cmp(&variants[*b].1[row]));
         let Some(best) = best else { return Ok(()) };
         let Some(rows) = at_start.on(front.output) else { return Ok(()) };
-        let row_block: RowBlock = rows.select_rows(&[groups.row_of(at_start, row, best)]).into_full();
+        let row_block: RowBlock = rows.select(&[groups.row_of(at_start, row, best)]).into_full();
         let bounds = front.whole_region();
         let subject = Subject {
             row: Arc::new(row_block),

@@ -288,7 +288,7 @@ impl<'a, 't> Brancher<'a, 't> {
         variant: &Variant,
         table: Option<&Arc<SlopeTable>>,
     ) -> Result<Trial, Reason> {
-        let row = self.task.rows.select_rows(&[property]);
+        let row = self.task.rows.select(&[property]);
         let (mut bound, mut ledger) = (f64::NEG_INFINITY, Ledger::default());
         let visit = |flight: &Flight, _: &Groups| {
             let over_boxes = flight.lower_bounds(|value| &analysis.values()[value]);

@@ -62,8 +62,10 @@ impl Symbolic {
                         clock.check(held)?;
                         let arguments: Vec<&AffineForm> = node.from.iter().map(|&v| &*world[v]).collect();
                         let then_relu = relus[value];
-                        let formed = Forming { time: 0.0, arithmetic, then_relu, matrix: None };
+                        let stop = || clock.check(0).is_err();
+                        let formed = Forming { time: 0.0, arithmetic, then_relu, matrix: None, stop: &stop };
                         let form = operator.form(&arguments, None, formed, &mut symbols);
+                        clock.check(held + form.bytes())?;
                         if !form.is_sane() {
                             return Err(Reason::Overflow { time: 0.0 });
                         }
@@ -73,7 +75,8 @@ impl Symbolic {
                 Step::Ode(ode) => {
                     let world = one_world(worlds, &mut symbols);
                     let start = AffineForm::clone(&world[node.from[0]]);
-                    let (graph, ends) = through(ode, start, arithmetic, clock, &mut symbols)?;
+                    let held = world.iter().map(|form| form.bytes()).sum();
+                    let (graph, ends) = through(ode, start, arithmetic, clock, held, &mut symbols)?;
                     graphs.push(graph);
                     let grown = |end: Arc<Travelling>| {
                         let mut world = world.clone();
@@ -148,12 +151,14 @@ fn through(
     start: AffineForm,
     arithmetic: Arithmetic,
     clock: Clock<'_>,
+    held: usize,
     symbols: &mut Symbols,
 ) -> Result<(Graph<Reach, StepTrace>, Vec<Arc<Travelling>>), Reason> {
     let spec = ode.solver();
     let grid = Grid::new(&spec).map_err(gains_ode::Halt::<Reason>::from)?;
     let start = Travelling::new(start, symbols);
     let mut carrier = FormSteps::new(&ode.block, grid.tolerance, arithmetic, clock, symbols);
+    carrier.outside = held;
     let limits = Limits { vertices: clock.budget().vertices, stop: &|| false };
     let explored = explore(&mut carrier, &grid, vec![start], &limits)?;
     Ok((explored.graph, explored.ends))

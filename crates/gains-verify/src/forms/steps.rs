@@ -110,6 +110,10 @@ pub struct FormSteps<'a> {
     relus: Vec<bool>,
     /// Most symbols a state may have.
     pub most_symbols: usize,
+    /// Memory held by everything but the block's own forms.
+    pub outside: usize,
+    /// Memory of the states that wait, and of the stages of the step so far.
+    held: usize,
 }
 
 impl<'a> FormSteps<'a> {
@@ -129,7 +133,18 @@ impl<'a> FormSteps<'a> {
             }
         }
         let tableau = Tableau::of(block.solver.method);
-        Self { block, tableau, tolerance, arithmetic, clock, symbols, relus, most_symbols: MOST_SYMBOLS }
+        Self {
+            block,
+            tableau,
+            tolerance,
+            arithmetic,
+            clock,
+            symbols,
+            relus,
+            most_symbols: MOST_SYMBOLS,
+            outside: 0,
+            held: 0,
+        }
     }
 
     /// Encloses every value of the dynamics, with the help of an evaluation nearby if there is one.
@@ -144,7 +159,10 @@ impl<'a> FormSteps<'a> {
         let mut values = vec![Arc::new(input)];
         let matrices = self.block.matrices();
         for (index, (value, node)) in self.block.dynamics.nodes().enumerate() {
-            self.clock.check(values.iter().map(|v| v.bytes()).sum())?;
+            let inside: usize = values.iter().map(|v| v.bytes()).sum();
+            self.clock.check(self.outside + self.held + inside)?;
+            let clock = self.clock;
+            let stop = || clock.check(0).is_err();
             let arguments: Vec<&AffineForm> = node.from.iter().map(|&v| &*values[v]).collect();
             let before: Option<Vec<&AffineForm>> =
                 near.map(|near| node.from.iter().map(|&v| &*near.values[v]).collect());
@@ -154,8 +172,10 @@ impl<'a> FormSteps<'a> {
                 arithmetic: self.arithmetic,
                 then_relu: self.relus[value],
                 matrix: matrices[index].as_ref(),
+                stop: &stop,
             };
             let next = node.operator.form(&arguments, earlier, formed, self.symbols);
+            self.clock.check(self.outside + self.held + inside + next.bytes())?;
             sane(&next)?;
             values.push(Arc::new(next));
         }
@@ -192,6 +212,8 @@ impl<'a> FormSteps<'a> {
             let mut stage = self.evaluate(input, at, near.as_deref())?;
             stage.name_remainders(self.symbols);
             let stage = Arc::new(stage);
+            // The first stage and the last are kept whole, of the others only what came out.
+            self.held += if i == 0 { stage.bytes() } else { stage.output().bytes() };
             slopes.push(stage.output().clone());
             first.get_or_insert_with(|| stage.clone());
             last_input = Some(stage.values[0].clone());
@@ -318,6 +340,7 @@ impl Carrier for FormSteps<'_> {
     }
 
     fn admit(&mut self, waiting: &mut dyn Iterator<Item = &Travelling>) -> Result<(), Reason> {
-        self.clock.check(waiting.map(Travelling::bytes).sum())
+        self.held = waiting.map(Travelling::bytes).sum();
+        self.clock.check(self.outside + self.held)
     }
 }

@@ -12,12 +12,13 @@ pub mod region;
 
 pub use region::{Allowance, Perturbation};
 
-use gains_core::{Arithmetic, Precision};
-use gains_ode::{Inference, Observations, SeriesProgram, Watch};
+use gains_core::Arithmetic;
+use gains_ode::{Inference, Observations, SeriesProgram};
 
-use crate::limits::Reason;
+use crate::limits::{Clock, Reason};
 use crate::problem::Problem;
 use crate::property::{ErrorLimit, Property, Tolerance};
+use crate::verifier::precision_of;
 
 /// Whether the forecast of a series stays almost as good as it is, whatever of the perturbation happens: ν-δ-robustness
 /// (paper, section 6). `truth` and `mask` are what is observed at the target time.
@@ -28,7 +29,7 @@ pub fn forecast_problem<'a>(
     perturbation: &Perturbation,
     tolerance: Tolerance,
     arithmetic: Arithmetic,
-    watch: &Watch<'_>,
+    clock: Clock<'_>,
 ) -> Result<Problem<'a>, Reason> {
     let outputs = program.program().output_shape().len();
     if truth.len() != outputs || mask.len() != outputs {
@@ -36,13 +37,9 @@ pub fn forecast_problem<'a>(
         return Err(Reason::InputSize { found, expected: outputs });
     }
     let nominal = program.inputs(series);
-    let precision = match arithmetic {
-        Arithmetic::Real => Precision::Float64,
-        Arithmetic::Float32 => Precision::Float32,
-    };
     let inputs: Vec<&[f64]> = nominal.iter().map(Vec::as_slice).collect();
-    let run = Inference::run_within(program.program(), &inputs, precision, watch)
-        .map_err(|error| Reason::Concrete(error.to_string()))?;
+    let run = Inference::run_within(program.program(), &inputs, precision_of(arithmetic), &clock.watch())
+        .map_err(|error| clock.reason(&error))?;
     let errors = ErrorLimit::new(truth, mask, &run.output, tolerance)
         .ok_or_else(|| Reason::Concrete("nothing is observed at the target, or it is NaN".into()))?;
     Ok(Problem {

@@ -254,9 +254,9 @@ impl<'a> SeriesSubject<'a> {
         let mask = vec![true; truth.len()];
         let wanted = (&truth[..], &mask[..]);
         let program = &self.laid_out[0];
-        let watch = Watch::default();
+        let clock = Clock::start(Budget::default());
         let problem =
-            forecast_problem(program, series, wanted, &self.perturbation, tolerance, arithmetic, &watch);
+            forecast_problem(program, series, wanted, &self.perturbation, tolerance, arithmetic, clock);
         let problem = match problem {
             Ok(problem) => problem,
             Err(reason) => {

@@ -11,7 +11,7 @@ use gains_core::model_file::read_model;
 use gains_core::operator::blend::Blend;
 use gains_core::{Network, Precision};
 use gains_data::series::{Forecasts, Horizon, Order, Part, read_physionet};
-use gains_ode::{Observations, SeriesProgram, Watch};
+use gains_ode::{Observations, SeriesProgram};
 use gains_verify::property::Tolerance;
 use gains_verify::series::{Perturbation, forecast_problem};
 use gains_verify::{
@@ -56,8 +56,8 @@ fn problem<'a>(
     target: (&[f64], &[bool]),
     perturbation: &Perturbation,
 ) -> Problem<'a> {
-    let (tolerance, watch) = (Tolerance::default(), Watch::default());
-    forecast_problem(program, series, target, perturbation, tolerance, Arithmetic::Real, &watch).unwrap()
+    let (tolerance, clock) = (Tolerance::default(), Clock::start(Budget::default()));
+    forecast_problem(program, series, target, perturbation, tolerance, Arithmetic::Real, clock).unwrap()
 }
 
 fn enclose<'a>(problem: &Problem<'a>, method: Method, form: StepForm) -> Analysis<'a> {

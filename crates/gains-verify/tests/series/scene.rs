@@ -2,7 +2,7 @@
 
 use gains_core::operator::blend::Blend;
 use gains_core::{Arithmetic, BoxVec, Network, Rows, Support};
-use gains_ode::{Forecaster, Observations, SeriesProgram, Watch};
+use gains_ode::{Forecaster, Observations, SeriesProgram};
 use gains_verify::limits::{Budget, Clock};
 use gains_verify::property::{ErrorLimit, Tolerance};
 use gains_verify::series::{Perturbation, forecast_problem};
@@ -131,9 +131,9 @@ pub fn certify(
         Ok(program) => program,
         Err(error) => return unknown(Reason::Concrete(error.to_string())),
     };
-    let watch = Watch::default();
+    let clock = Clock::start(Budget::default());
     let wanted = (truth, mask);
-    let problem = forecast_problem(&program, series, wanted, perturbation, tolerance, arithmetic, &watch);
+    let problem = forecast_problem(&program, series, wanted, perturbation, tolerance, arithmetic, clock);
     let problem = match problem {
         Ok(problem) => problem,
         Err(reason) => return unknown(reason),

@@ -197,7 +197,7 @@ fn changes_between_stages_are_charged_for_both() {
         let node = ode_of(&network).dynamics.node(1).expect("a linear layer");
         // What a row of a single one is charged.
         let owed = |o: usize| {
-            let row = Rows::units(node.shape, &[o]).select_rows(&[0]);
+            let row = Rows::units(node.shape, &[o]).select(&[0]);
             let (arithmetic, shapes) = (Arithmetic::Float32, [Shape::flat(STATES)]);
             let spot =
                 Spot { value: 1, from: &[0], shapes: &shapes, entries: &[None], matrix: None, arithmetic };

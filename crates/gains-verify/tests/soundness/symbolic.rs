@@ -138,7 +138,7 @@ fn forward(
     let mut values = vec![input];
     for (_, node) in circuit.nodes() {
         let arguments: Vec<&AffineForm> = node.from.iter().map(|&v| &values[v]).collect();
-        let formed = Forming { time: 0.0, arithmetic, then_relu: false, matrix: None };
+        let formed = Forming { time: 0.0, arithmetic, then_relu: false, matrix: None, stop: &|| false };
         let form = node.operator.form(&arguments, None, formed, symbols);
         values.push(form);
     }

@@ -39,7 +39,7 @@ impl Question<'_> {
     fn with_problem<R>(
         &self,
         arithmetic: Arithmetic,
-        watch: &Watch<'_>,
+        clock: Clock<'_>,
         look: impl FnOnce(&Problem<'_>) -> R,
     ) -> Result<R, Reason> {
         match &self.sample {
@@ -56,7 +56,7 @@ impl Question<'_> {
                     perturbation,
                     *tolerance,
                     arithmetic,
-                    watch,
+                    clock,
                 )?;
                 Ok(look(&problem))
             }
@@ -120,7 +120,7 @@ impl Question<'_> {
     /// Answers it as planned. `seed` makes attacks of different samples differ; `workers` threads may be used.
     pub fn decide(&self, plan: &Plan, seed: u64, workers: usize, budget: Budget<'_>) -> Answer {
         let clock = Clock::start(budget);
-        let decided = self.with_problem(plan.arithmetic, &clock.watch(), |problem| {
+        let decided = self.with_problem(plan.arithmetic, clock, |problem| {
             let settings = Settings { workers, ..plan.settings(problem, seed) };
             let report = Verifier::new(settings).decide(problem, budget);
             self.answer(report, Some(&problem.property))
@@ -131,7 +131,7 @@ impl Question<'_> {
     /// Everything about one forecast: the verdict, a band around every feature, and the worst an attack finds.
     pub fn forecast(&self, plan: &Plan, budget: Budget<'_>) -> Result<Forecasted, Reason> {
         let clock = Clock::start(budget);
-        self.with_problem(plan.arithmetic, &clock.watch(), |problem| {
+        self.with_problem(plan.arithmetic, clock, |problem| {
             let settings = Settings { intervals: true, ..plan.settings_of_one(problem) };
             let report = Verifier::new(settings).decide(problem, budget);
             let attacked =
@@ -163,7 +163,7 @@ impl Question<'_> {
             Precision::Float64 => Arithmetic::Real,
         };
         let found = |exhaustive: bool| {
-            self.with_problem(arithmetic, &clock.watch(), |problem| {
+            self.with_problem(arithmetic, clock, |problem| {
                 let attack = gains_verify::Attack { exhaustive, ..(*plan).into() };
                 let limit = match &problem.property {
                     Property::Errors(errors) => errors.limit,
@@ -212,7 +212,7 @@ impl Question<'_> {
         budget: Budget<'_>,
     ) -> Tried {
         let clock = Clock::start(budget);
-        let tried = self.with_problem(arithmetic, &clock.watch(), |problem| {
+        let tried = self.with_problem(arithmetic, clock, |problem| {
             Challenge { problem, claimed, precision: precision_of(arithmetic), clock }.run(points, seed)
         });
         tried.unwrap_or(Tried::NOTHING)
@@ -227,7 +227,7 @@ impl Question<'_> {
     ) -> Result<R, Reason> {
         let Way { method, step_form, arithmetic } = way;
         let clock = Clock::start(budget);
-        self.with_problem(arithmetic, &clock.watch(), |problem| {
+        self.with_problem(arithmetic, clock, |problem| {
             let settings = Settings { step_form, arithmetic, ..Settings::default() };
             let (margin, analysis) = Verifier::new(settings).bound_by(problem, method, clock)?;
             let graph = analysis.graphs().next();
