@@ -1,12 +1,12 @@
 //! Concrete solves keep to their limits, and gradients do not depend on what was kept.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gains_core::affine::Conv2d;
 use gains_core::description::{ControlledSpec, ControllerSpec, Method, SolverSpec};
-use gains_core::network::Layer;
-use gains_core::{Activation, AffineMap, Precision, Shape, Stack};
+use gains_core::{Activation, AffineMap, Circuit, Operator, Precision, Shape};
 use gains_ode::system::NeuralDynamics;
 use gains_ode::tableau::Tableau;
 use gains_ode::{Solution, SolveError, Watch, solve, solve_within};
@@ -14,7 +14,7 @@ use gains_ode::{Solution, SolveError, Watch, solve, solve_within};
 const MEGABYTE: usize = 1 << 20;
 
 /// Two layers with ReLU between them; the first sees the time.
-fn dynamics(width: usize, hidden: usize) -> Stack {
+fn dynamics(width: usize, hidden: usize) -> Circuit {
     let mut random = fastrand::Rng::with_seed(5);
     let mut layer = |inputs: usize, outputs: usize, time: bool| {
         let columns = inputs + usize::from(time);
@@ -22,11 +22,13 @@ fn dynamics(width: usize, hidden: usize) -> Stack {
         let weights: Vec<f64> = (0..columns * outputs).map(|_| scale * (2.0 * random.f64() - 1.0)).collect();
         let bias: Vec<f64> = (0..outputs).map(|_| 0.4 * random.f64() - 0.2).collect();
         let map = Conv2d::linear_layer(inputs, &weights, &bias, time).expect("the weights fit");
-        Layer::Affine(AffineMap::Conv(map))
+        Operator::Affine(Arc::new(AffineMap::Conv(map)))
     };
-    let layers =
-        vec![layer(width, hidden, true), Layer::Activation(Activation::Relu), layer(hidden, width, false)];
-    Stack { input: Shape::flat(width), layers }
+    let mut circuit = Circuit::of("state", Shape::flat(width));
+    let first = circuit.push(layer(width, hidden, true), vec![0], Shape::flat(hidden));
+    let relu = circuit.push(Operator::Curve(Activation::Relu), vec![first], Shape::flat(hidden));
+    circuit.push(layer(hidden, width, false), vec![relu], Shape::flat(width));
+    circuit
 }
 
 fn fixed(method: Method, steps: u32) -> SolverSpec {
@@ -57,7 +59,7 @@ fn start(width: usize) -> Vec<f64> {
 /// Gradients with everything kept, with states only, and with hardly any of them.
 #[test]
 fn gradients_do_not_depend_on_what_is_kept() {
-    let stack = dynamics(5, 9);
+    let circuit = dynamics(5, 9);
     let (initial, cotangent) = (start(5), [0.3, -1.0, 0.7, 0.1, 2.0]);
     let specs = [
         fixed(Method::Euler, 83),
@@ -72,7 +74,7 @@ fn gradients_do_not_depend_on_what_is_kept() {
     let mut rejected = 0;
     for spec in &specs {
         for precision in [Precision::Float64, Precision::Float32] {
-            let system = NeuralDynamics { stack: &stack, precision };
+            let system = NeuralDynamics { circuit: &circuit, precision };
             let tableau = Tableau::of(spec.method);
             let kept = solve(&system, spec, &initial).expect("a tame network");
             assert!(kept.keeps_stages() && kept.accepted() >= 2, "{spec:?}");
@@ -109,8 +111,8 @@ fn peak() -> usize {
 /// With all stages kept this one would hold 200 MB.
 #[test]
 fn many_steps_take_little_memory() {
-    let stack = dynamics(16, 16);
-    let system = NeuralDynamics { stack: &stack, precision: Precision::Float64 };
+    let circuit = dynamics(16, 16);
+    let system = NeuralDynamics { circuit: &circuit, precision: Precision::Float64 };
     let spec = fixed(Method::Rk4, 100_000);
     let solution = solve(&system, &spec, &start(16)).expect("a tame network");
     assert_eq!(solution.accepted(), 100_000);
@@ -124,8 +126,8 @@ fn many_steps_take_little_memory() {
 /// A stop is heard within one step, in a solve and in its gradient.
 #[test]
 fn a_run_stops_when_asked() {
-    let stack = dynamics(16, 16);
-    let system = NeuralDynamics { stack: &stack, precision: Precision::Float64 };
+    let circuit = dynamics(16, 16);
+    let system = NeuralDynamics { circuit: &circuit, precision: Precision::Float64 };
     let tableau = Tableau::of(Method::Dopri5);
     let spec = fixed(Method::Dopri5, 100_000);
     let asked = Cell::new(0);
@@ -152,8 +154,8 @@ fn a_run_stops_when_asked() {
 
 #[test]
 fn a_deadline_is_kept() {
-    let stack = dynamics(16, 16);
-    let system = NeuralDynamics { stack: &stack, precision: Precision::Float64 };
+    let circuit = dynamics(16, 16);
+    let system = NeuralDynamics { circuit: &circuit, precision: Precision::Float64 };
     let spec = fixed(Method::Dopri8, 1_000_000);
     let limit = Duration::from_millis(60);
     let started = Instant::now();
