@@ -379,16 +379,11 @@ impl ChangeKnown {
 
     /// Through the lines in the change of each argument; the constants go with the first.
     fn pull(&self, rows: Rows) -> Vec<Rows> {
-        let mut all = Vec::with_capacity(self.lines.len());
-        for (index, lines) in self.lines.iter().enumerate() {
-            let mut part = rows.clone();
-            if index > 0 {
-                part.constant.fill(0.0);
-                part.slack.fill(0.0);
-            }
-            part.relax(&[lines]);
-            all.push(part);
-        }
-        all
+        let mut parts: Vec<Rows> = (1..self.lines.len())
+            .map(|_| Rows::of_count(rows.count, rows.on().clone(), rows.coefficients.clone()))
+            .collect();
+        parts.insert(0, rows);
+        parts.iter_mut().zip(&self.lines).for_each(|(part, lines)| part.relax(&[lines]));
+        parts
     }
 }

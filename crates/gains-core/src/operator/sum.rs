@@ -79,19 +79,15 @@ impl Sum {
     /// Coefficients go to every argument, times its own; the constants go with the first.
     pub(super) fn pull(&self, owed: &[f64], mut rows: Rows) -> Vec<Rows> {
         rows.charge(owed);
-        let mut parts = Vec::with_capacity(self.coefficients.len());
-        for (index, &c) in self.coefficients.iter().enumerate() {
-            let mut part = rows.clone();
-            if c != 1.0 {
-                part.coefficients.iter_mut().for_each(|a| *a *= c);
-            }
-            if index > 0 {
-                part.constant.fill(0.0);
-                part.slack.fill(0.0);
-            }
-            parts.push(part);
+        let scaled = |c: f64| rows.coefficients.iter().map(|a| c * a).collect();
+        let others = self.coefficients.iter().skip(1);
+        let others: Vec<Rows> =
+            others.map(|&c| Rows::of_count(rows.count, rows.on().clone(), scaled(c))).collect();
+        match self.coefficients.first() {
+            None | Some(1.0) => {}
+            Some(&c) => rows.coefficients.iter_mut().for_each(|a| *a *= c),
         }
-        parts
+        std::iter::once(rows).chain(others).collect()
     }
 
     pub(super) fn form(&self, arguments: &[&AffineForm], arithmetic: Arithmetic) -> AffineForm {
