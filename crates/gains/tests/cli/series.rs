@@ -71,7 +71,7 @@ fn the_decoders_trajectories_are_shown() {
 fn series_are_measured() {
     let scene = Scene::new();
     let printed = scene.ok("bench", &["--records", "0..2", "--eps", "0.05", "--rounds", "1", "--quiet"]);
-    for word in ["box", "linear", "tight", "ms median"] {
+    for word in ["box", "gains", "tight", "ms median"] {
         assert!(printed.contains(word), "{word}\n{printed}");
     }
 }
