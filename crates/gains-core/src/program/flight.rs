@@ -14,7 +14,7 @@ use crate::shape::Shape;
 #[derive(Clone, Debug)]
 pub struct Flight {
     count: usize,
-    on: Vec<Option<Rows>>,
+    on: Vec<Option<Box<Rows>>>,
 }
 
 /// What rows meet on their way back through a graph.
@@ -39,7 +39,7 @@ impl Flight {
     pub fn new(values: usize, value: Value, rows: Rows) -> Self {
         let mut on = vec![None; values];
         let count = rows.count;
-        on[value] = Some(rows);
+        on[value] = Some(Box::new(rows));
         Self { count, on }
     }
 
@@ -50,26 +50,26 @@ impl Flight {
 
     /// Takes the rows on a value out.
     pub fn take(&mut self, value: Value) -> Option<Rows> {
-        self.on[value].take()
+        self.on[value].take().map(|rows| *rows)
     }
 
     /// The rows on a value.
     pub fn on(&self, value: Value) -> Option<&Rows> {
-        self.on[value].as_ref()
+        self.on[value].as_deref()
     }
 
     /// Adds rows on a value to what is there; `magnitude` has the largest absolute entries of the value.
     pub fn add(&mut self, value: Value, rows: Rows, magnitude: &[f64]) {
         match &mut self.on[value] {
             Some(there) => there.add(rows, magnitude),
-            None => self.on[value] = Some(rows),
+            None => self.on[value] = Some(Box::new(rows)),
         }
     }
 
     /// Replaces all rows by the given ones, some perhaps several times.
     pub fn select(&mut self, rows: &[usize]) {
         self.count = rows.len();
-        self.on.iter_mut().flatten().for_each(|on| *on = on.select(rows));
+        self.on.iter_mut().flatten().for_each(|on| **on = on.select(rows));
     }
 
     /// Memory held, roughly.

@@ -51,7 +51,7 @@ impl Analysis<'_> {
         let mut latest: Vec<Vec<f64>> = Vec::new();
         let steered = Steered { stop_there: self.recurrent, ..Steered::default() };
         let visit = |flight: &Flight, groups: &Groups| {
-            at_start = self.recipe.polish.then(|| (flight.clone(), groups.clone()));
+            at_start = (self.recipe.polish && !self.recurrent).then(|| (flight.clone(), groups.clone()));
             latest = groups.by_variant(flight, &self.over_inputs(flight), finals.len());
             at_end.get_or_insert_with(|| latest[0].clone());
             for bounds in &latest {

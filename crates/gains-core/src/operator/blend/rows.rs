@@ -51,8 +51,9 @@ impl BlendKnown {
         for row in 0..rows.count {
             let mut constant = 0.0;
             let point = [0, 1, 2].map(|k| steering.at(row, spot.from[k]));
+            let (on_gate, new_row, old_row) = (rows.row_mut(row), on_new.row_mut(row), on_old.row_mut(row));
             for (k, &i) in indices.iter().enumerate() {
-                let (i, a) = (i as usize, rows.row(row)[k]);
+                let (i, a) = (i as usize, on_gate[k]);
                 if a == 0.0 {
                     continue;
                 }
@@ -62,9 +63,9 @@ impl BlendKnown {
                 let at = |other: usize| point[0].zip(point[other]).map(|(u, x)| (u[i], x[i]));
                 let old = plane(u, y, with_y, at(2));
                 let new = plane(u, g, with_g, at(1));
-                rows.row_mut(row)[k] = a * (old.x - new.x);
-                on_new.row_mut(row)[k] = a * (1.0 - new.y);
-                on_old.row_mut(row)[k] = a * old.y;
+                on_gate[k] = a * (old.x - new.x);
+                new_row[k] = a * (1.0 - new.y);
+                old_row[k] = a * old.y;
                 constant += a * (old.constant - new.constant);
             }
             // The rounding of the constant is part of what rows are charged above.

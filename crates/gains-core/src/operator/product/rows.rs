@@ -46,16 +46,17 @@ impl ProductKnown {
         for row in 0..rows.count {
             let mut constant = 0.0;
             let at = (steering.at(row, spot.from[0]), steering.at(row, spot.from[1]));
+            let (x_row, y_row) = (rows.row_mut(row), on_y.row_mut(row));
             for (k, &i) in indices.iter().enumerate() {
-                let (i, a) = (i as usize, rows.row(row)[k]);
+                let (i, a) = (i as usize, x_row[k]);
                 if a == 0.0 {
                     continue;
                 }
                 let point = at.0.zip(at.1).map(|(x, y)| (x[i], y[i]));
                 let side = if a > 0.0 { Bound::Below } else { Bound::Above };
                 let p = plane(self.x.get(i), self.y.get(i), side, point);
-                rows.row_mut(row)[k] = a * p.x;
-                on_y.row_mut(row)[k] = a * p.y;
+                x_row[k] = a * p.x;
+                y_row[k] = a * p.y;
                 constant += a * p.constant;
             }
             rows.absorb(row, constant, 0.0);
