@@ -157,10 +157,10 @@ impl<'a> Analysis<'a> {
     }
 
     fn push_plain(&mut self, value: usize, operator: &Operator, from: &[usize]) -> Result<(), Reason> {
-        if let Operator::Curve(activation) = operator {
-            if !self.recurrent {
-                self.refine(from[0], *activation == Activation::Relu)?;
-            }
+        if let Operator::Curve(activation) = operator
+            && !self.recurrent
+        {
+            self.refine(from[0], *activation == Activation::Relu)?;
         }
         let arguments: Vec<&BoxVec> = from.iter().map(|&v| &self.values[v]).collect();
         let image = operator.image(&arguments, 0.0, self.arithmetic, self.has_rows());

@@ -10,7 +10,7 @@ use gains_ode::Inference;
 use crate::analysis::{Analysis, Bounds};
 use crate::attack::{Attack, AttackLoss, Hunt};
 use crate::bisect;
-use crate::branch::{Brancher, Task};
+use crate::branch::{Branched, Brancher, Task};
 use crate::limits::{Budget, Clock, Reason};
 use crate::looseness::Looseness;
 use crate::method::Method;
@@ -195,6 +195,18 @@ impl Report {
 
     fn proved(&mut self, margin: f64) {
         self.margin = Some(self.margin.map_or(margin, |best| best.max(margin)));
+    }
+
+    /// Tells apart the time for better slopes over the whole region and that for its parts.
+    fn note_branching(&mut self, found: &Branched, elapsed: Duration) {
+        let slopes = if found.parts == 0 { Some(elapsed) } else { found.root };
+        let mut note = |name: &str, elapsed| self.stages.push(StageReport { name: name.into(), elapsed });
+        if let Some(slopes) = slopes {
+            note("slopes", slopes);
+        }
+        if found.parts > 1 || slopes.is_none() {
+            note("branch", elapsed.saturating_sub(slopes.unwrap_or_default()));
+        }
     }
 
     /// Attacks, and takes note of what comes out.
@@ -410,18 +422,7 @@ impl Verifier {
             Some(brancher) => brancher.run(&known),
             None => bisect::run(&task, problem.region.outer.clone(), &known),
         };
-        let elapsed = started.elapsed();
-        let slopes = found.root.unwrap_or_default();
-        if found.root.is_some() || found.parts == 0 {
-            report.stages.push(StageReport {
-                name: "slopes".into(),
-                elapsed: slopes.max(if found.parts == 0 { elapsed } else { slopes }),
-            });
-        }
-        if found.parts > 1 || (found.root.is_none() && found.parts > 0) {
-            let rest = elapsed.saturating_sub(slopes);
-            report.stages.push(StageReport { name: "branch".into(), elapsed: rest });
-        }
+        report.note_branching(&found, started.elapsed());
         report.proved(found.margin);
         report.looseness = found.looseness;
         if let Some(witness) = found.witness {

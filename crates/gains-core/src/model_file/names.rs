@@ -92,10 +92,10 @@ fn claim<'d>(
             }
             _ => {}
         }
-        if let Some(name) = weights(spec) {
-            if let Some(first) = owners.insert(name, place.clone()) {
-                return Err(ModelError::Shared { name: name.into(), first, second: place });
-            }
+        if let Some(name) = weights(spec)
+            && let Some(first) = owners.insert(name, place.clone())
+        {
+            return Err(ModelError::Shared { name: name.into(), first, second: place });
         }
     }
     Ok(())

@@ -380,6 +380,6 @@ fn best_to_input(front: &Front, rows: &Rows, layer: usize, bounds: &[Arc<BoxVec>
 
 /// The boxes of all inputs, one after the other.
 fn joined(region: &[BoxVec]) -> BoxVec {
-    let side = |get: fn(&BoxVec) -> &Vec<f64>| region.iter().flat_map(|b| get(b)).copied().collect();
+    let side = |get: fn(&BoxVec) -> &Vec<f64>| region.iter().flat_map(get).copied().collect();
     BoxVec::new(side(|b| &b.lower), side(|b| &b.upper))
 }

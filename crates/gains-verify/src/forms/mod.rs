@@ -146,6 +146,9 @@ fn one_world(mut worlds: Vec<World>, symbols: &mut Symbols) -> World {
 }
 
 /// All trajectories through one ODE block, and the forms at its end.
+type Passed = (Graph<Reach, StepTrace>, Vec<Arc<Travelling>>);
+
+/// Follows all trajectories through one ODE block.
 fn through(
     ode: &Ode,
     start: AffineForm,
@@ -153,7 +156,7 @@ fn through(
     clock: Clock<'_>,
     held: usize,
     symbols: &mut Symbols,
-) -> Result<(Graph<Reach, StepTrace>, Vec<Arc<Travelling>>), Reason> {
+) -> Result<Passed, Reason> {
     let spec = ode.solver();
     let grid = Grid::new(&spec).map_err(gains_ode::Halt::<Reason>::from)?;
     let start = Travelling::new(start, symbols);

@@ -36,6 +36,8 @@ pub struct TrainArgs {
     /// Print the whole configuration and do nothing
     #[arg(long, conflicts_with = "list_presets")]
     pub print_config: bool,
+    // The text is for the terminal, not a link.
+    #[allow(rustdoc::broken_intra_doc_links)]
     /// Change a setting, e.g. optimiser.rate=1e-4 or phases[1].epochs=20; may be given often
     #[arg(long = "set", value_name = "KEY=VALUE", conflicts_with = "list_presets")]
     pub changes: Vec<String>,

@@ -116,7 +116,7 @@ fn measure(
     'samples: for &sample in samples {
         for (index, point) in plan.points.iter().enumerate() {
             for method in METHODS {
-                bar.set_message(format!("{}, {}", method.to_string(), plan.describe(point)));
+                bar.set_message(format!("{}, {}", method, plan.describe(point)));
                 let result = cost(args, &ask(subject, plan, point, sample), method);
                 if result == Cost::Unfinished(Reason::Interrupted) {
                     break 'samples;
