@@ -1,8 +1,8 @@
 //! Solver steps on boxes (paper, section 5).
 //!
 //! Stage inputs are `x + h Σ aᵢⱼ kⱼ`, the result is `y = x + h Σ bᵢ kᵢ`, the error estimate
-//! `δ = ‖h Σ eᵢ kᵢ‖₁ / τ`. [`independent`] encloses the stages on their own, as the paper does, [`difference`] each as the
-//! one before plus a small difference; [`carrier`] puts either into the trajectory graph.
+//! `δ = ‖h Σ eᵢ kᵢ‖₁ / τ`. `independent` encloses the stages on their own, as the paper does, `difference` each as the
+//! one before plus a small difference; `carrier` puts either into the trajectory graph.
 
 mod carrier;
 mod difference;
