@@ -14,10 +14,10 @@ use gains_ode::graph::build;
 use gains_ode::{Graph, Grid, Limits, Tableau};
 
 pub use bound::Bounds;
-pub(crate) use bound::corner;
 use steering::{Pairs, Point};
 
 use crate::forms::Symbolic;
+use crate::front::Enclosed;
 use crate::graph_pull::{GraphPull, SlopeTable};
 use crate::groups::Groups;
 use crate::ledger::Ledger;
@@ -438,14 +438,15 @@ impl<'a> Analysis<'a> {
         &self.values[self.program.output()]
     }
 
-    /// What is known of every node.
-    pub(crate) fn known(&self) -> &[Known] {
-        &self.known
-    }
-
-    /// The largest absolute entries of values that are taken several times.
-    pub(crate) fn magnitudes(&self) -> &[Vec<f64>] {
-        &self.magnitudes
+    /// All of it, for what goes on from here.
+    pub(crate) fn enclosed(&self) -> Enclosed<'_> {
+        Enclosed {
+            program: self.program,
+            values: &self.values,
+            known: &self.known,
+            magnitudes: &self.magnitudes,
+            arithmetic: self.arithmetic,
+        }
     }
 
     /// The region: one box for each input.

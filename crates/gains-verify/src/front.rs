@@ -23,11 +23,10 @@ use gains_core::operator::{Elementwise, Steering};
 use gains_core::program::{Flight, Way};
 use gains_core::relaxation::{Lines, free_slopes};
 use gains_core::{
-    Activation, Arithmetic, BoxVec, Circuit, Known, LowerSlope, Operator, Precision, Relaxation, RowBlock,
-    Rows, Shape, Support, kernels,
+    Activation, Arithmetic, BoxVec, Circuit, Known, LowerSlope, Operator, Precision, Program, Relaxation,
+    RowBlock, Rows, Shape, Support, kernels,
 };
 
-use crate::analysis::{Analysis, corner};
 use crate::limits::{Clock, Reason};
 use crate::steps::Side;
 
@@ -38,6 +37,18 @@ pub(crate) struct Layer {
     pub activation: Activation,
     /// Its arguments over the whole region.
     pub before: Arc<BoxVec>,
+}
+
+/// What is known of all values of a program over a region.
+#[derive(Clone, Copy)]
+pub(crate) struct Enclosed<'a> {
+    pub program: &'a Program,
+    pub values: &'a [BoxVec],
+    /// For every node.
+    pub known: &'a [Known],
+    /// For values that are taken several times.
+    pub magnitudes: &'a [Vec<f64>],
+    pub arithmetic: Arithmetic,
 }
 
 /// Everything in front of the first ODE block.
@@ -286,8 +297,8 @@ const MULTIPLIER_RATE: f64 = 0.2;
 impl Front {
     /// The front of an analysed program; `None` if there is no activation in it, or if anything behind it takes
     /// something in front of its end.
-    pub fn new(analysis: &Analysis<'_>, arithmetic: Arithmetic) -> Option<Self> {
-        let program = analysis.program();
+    pub fn new(known: &Enclosed<'_>) -> Option<Self> {
+        let Enclosed { program, values, known, magnitudes, arithmetic } = *known;
         let (ode, _) = program.odes().next()?;
         let output = program.node(ode)?.from[0];
         let circuit = program.front(output)?;
@@ -296,14 +307,14 @@ impl Front {
             Operator::Curve(activation) => Some(Layer {
                 node: Elementwise { value, argument: node.from[0] },
                 activation: *activation,
-                before: Arc::new(analysis.values()[node.from[0]].clone()),
+                before: Arc::new(values[node.from[0]].clone()),
             }),
             _ => None,
         };
         let layers: Vec<Layer> = circuit.nodes().filter_map(layer).collect();
-        let values: Vec<BoxVec> = analysis.values()[..circuit.values()].to_vec();
-        let known = analysis.known()[..circuit.nodes().len()].to_vec();
-        let magnitudes = analysis.magnitudes()[..circuit.values()].to_vec();
+        let values: Vec<BoxVec> = values[..circuit.values()].to_vec();
+        let known = known[..circuit.nodes().len()].to_vec();
+        let magnitudes = magnitudes[..circuit.values()].to_vec();
         let last = layers.last()?.before.clone();
         let mut front =
             Self { circuit, known, magnitudes, values, layers, output, magnitude: Vec::new(), arithmetic };
@@ -572,6 +583,18 @@ impl Front {
     }
 }
 
+/// The corner of an input's box where a row on it is least.
+pub(crate) fn corner(rows: Option<&Rows>, row: usize, domain: &BoxVec) -> Vec<f64> {
+    let mut point = domain.upper.clone();
+    let Some(rows) = rows else { return point };
+    for (a, i) in rows.row(row).iter().zip(rows.on().indices()) {
+        if *a > 0.0 {
+            point[i as usize] = domain.lower[i as usize];
+        }
+    }
+    point
+}
+
 /// Adds `β·g` of a split to a row on the pre-activations of its layer. The new coefficient is rounded, which
 /// matters in proportion to the pre-activation's magnitude, and so is `β·at`.
 fn constrain(rows: &mut Rows, row: usize, split: &Split, beta: f64, magnitude: f64) {
@@ -589,6 +612,7 @@ mod tests {
     use gains_core::{Description, Network};
 
     use super::*;
+    use crate::analysis::Analysis;
     use crate::limits::Budget;
     use crate::method::Method;
     use crate::steps::StepForm;
@@ -672,7 +696,7 @@ mod tests {
             let region = vec![input.clone()];
             let analysis =
                 Analysis::new(&network.body, region, Method::Tight, form, arithmetic, clock).unwrap();
-            let front = Front::new(&analysis, arithmetic).expect("there is a front");
+            let front = Front::new(&analysis.enclosed()).expect("there is a front");
             let mut inside = |i: usize| input.lower[i] + random.f64() * (input.upper[i] - input.lower[i]);
             let inputs: Vec<Vec<f64>> = (0..60).map(|_| (0..n).map(&mut inside).collect()).collect();
             let runs: Vec<_> = inputs.iter().map(|x| run(&front, x)).collect();

@@ -6,7 +6,7 @@ use gains_core::program::Flight;
 use gains_core::{BoxVec, RowBlock, Rows, Support};
 
 use super::{Analysis, Point, Steered};
-use crate::front::{Front, Subject};
+use crate::front::{Front, Subject, corner};
 use crate::groups::Groups;
 use crate::limits::Reason;
 use crate::method::Variant;
@@ -164,7 +164,7 @@ impl Analysis<'_> {
         variants: &[(Variant, Vec<f64>)],
         lower: &mut [f64],
     ) -> Result<(), Reason> {
-        let Some(front) = Front::new(self, self.arithmetic) else { return Ok(()) };
+        let Some(front) = Front::new(&self.enclosed()) else { return Ok(()) };
         let lowest = (0..lower.len()).min_by(|a, b| lower[*a].total_cmp(&lower[*b]));
         let Some(row) = lowest else { return Ok(()) };
         let best = (0..variants.len()).max_by(|a, b| variants[*a].1[row].total_cmp(&variants[*b].1[row]));
@@ -183,16 +183,4 @@ impl Analysis<'_> {
         }
         Ok(())
     }
-}
-
-/// The corner of an input's box where a row on it is least.
-pub(crate) fn corner(rows: Option<&Rows>, row: usize, domain: &BoxVec) -> Vec<f64> {
-    let mut point = domain.upper.clone();
-    let Some(rows) = rows else { return point };
-    for (a, i) in rows.row(row).iter().zip(rows.on().indices()) {
-        if *a > 0.0 {
-            point[i as usize] = domain.lower[i as usize];
-        }
-    }
-    point
 }

@@ -135,7 +135,7 @@ impl<'a, 't> Brancher<'a, 't> {
     /// Prepares to split the region of an analysis; `None` if the network has nothing in front of its first
     /// ODE block that could be split.
     pub fn new(task: &'t Task<'a>, analysis: &Analysis<'a>) -> Option<Self> {
-        let front = Front::new(analysis, task.arithmetic)?;
+        let front = Front::new(&analysis.enclosed())?;
         let behind = task.behind?;
         let domain = Domain::new(&joined(front.region()));
         let last = front.layers.len() - 1;
