@@ -23,6 +23,8 @@ pub fn run(args: &PredictArgs, global: &Global) -> Outcome {
             subject.predict(index, args.precision.into())
         });
         let shown = match shown {
+            // What was cut short has no result.
+            Ok(Err(_)) if interrupt::requested() => break,
             Ok(shown) => shown.map_err(|e| {
                 Failure::new(format!("{}: {e}", subject.name(index))).hint("try --precision float64")
             })?,
