@@ -16,8 +16,8 @@ if [ "${1:-}" = --check ]; then
 fi
 if [ -n "${SABOTAGE_TARGET:-}" ]; then
     copy=$SABOTAGE_TARGET/tree
-    rm -rf "$copy"
     mkdir -p "$copy"
+    find "$copy/" -mindepth 1 -delete
     export CARGO_TARGET_DIR=$SABOTAGE_TARGET/target
 else
     copy=$(mktemp -d)

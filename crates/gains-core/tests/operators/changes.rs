@@ -32,6 +32,14 @@ fn refs(values: &[Vec<f64>]) -> Vec<&[f64]> {
     values.iter().map(Vec::as_slice).collect()
 }
 
+/// Three rows with constants and slack of their own.
+fn rows_on(random: &mut fastrand::Rng, shape: Shape) -> Rows {
+    let mut rows = Rows::new(Support::full(shape), numbers(random, 3 * shape.len(), 2.0));
+    rows.constant = numbers(random, 3, 1.0);
+    rows.slack = vec![0.0, 1e-3, 0.0];
+    rows
+}
+
 /// Checks all pairs whose differences are inside `apart`; returns how many there were.
 fn check(
     random: &mut fastrand::Rng,
@@ -75,7 +83,7 @@ fn check(
     let change = operator.change(&changing);
     let shapes = vec![Shape::flat(WIDTH); before.len()];
     let shape = operator.shape(&shapes).unwrap();
-    let rows = Rows::new(Support::full(shape), numbers(random, 3 * shape.len(), 2.0));
+    let rows = rows_on(random, shape);
     let known = operator.known_change(&changing, &change.value, &change.magnitude, Support::full(shape));
     let from: Vec<usize> = (0..before.len()).collect();
     let entries = vec![None; before.len()];
@@ -178,7 +186,7 @@ fn images_and_rows_hold_all_points() {
             let arguments: Vec<&BoxVec> = boxes.iter().collect();
             let shapes = vec![Shape::flat(WIDTH); count];
             let shape = operator.shape(&shapes).unwrap();
-            let rows = Rows::new(Support::full(shape), numbers(&mut random, 3 * shape.len(), 2.0));
+            let rows = rows_on(&mut random, shape);
             let from: Vec<usize> = (0..count).collect();
             let entries = vec![None; count];
             for (arithmetic, precision) in
