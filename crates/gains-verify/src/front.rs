@@ -768,15 +768,40 @@ mod tests {
         }
     }
 
-    #[test]
-    fn multiples_of_constraints_on_the_output_pay_for_their_rounding() {
-        let mut random = fastrand::Rng::with_seed(92);
-        let network = network(&mut random);
-        let region = vec![BoxVec::new(vec![-1.0; network.input().len()], vec![1.0; network.input().len()])];
+    fn some_front(random: &mut fastrand::Rng) -> Front {
+        let network = network(random);
+        let n = network.input().len();
+        let region = vec![BoxVec::new(vec![-1.0; n], vec![1.0; n])];
         let clock = Clock::start(Budget::default());
         let (arithmetic, form) = (Arithmetic::Real, StepForm::Difference);
         let analysis = Analysis::new(&network.body, region, Method::Tight, form, arithmetic, clock).unwrap();
-        let mut front = Front::new(&analysis, arithmetic).expect("there is a front");
+        Front::new(&analysis, arithmetic).expect("there is a front")
+    }
+
+    /// One row on two inputs is one row on both, with the constants and the slack of both.
+    #[test]
+    fn rows_on_several_inputs_are_joined_with_all_they_owe() {
+        let mut front = some_front(&mut fastrand::Rng::with_seed(93));
+        let input =
+            |name: &str, length| gains_core::dag::Input { name: name.into(), shape: Shape::flat(length) };
+        front.circuit = Circuit::new(vec![input("a", 2), input("b", 1)]);
+        front.values = [2, 1].map(|n| BoxVec::new(vec![-1.0; n], vec![1.0; n])).to_vec();
+        let row = |coefficients: &[f64], constant: f64, slack: f64| {
+            let mut rows = Rows::new(Support::full(Shape::flat(coefficients.len())), coefficients.to_vec());
+            rows.absorb(0, constant, slack);
+            rows
+        };
+        let mut flight = Flight::new(2, 0, row(&[1.0, 2.0], 0.25, 0.5));
+        flight.add(1, row(&[3.0], -8.0, 1.0), &[]);
+        let joined = front.joined_row(&flight, 0);
+        assert_eq!((joined.row(0), joined.constant[0]), (&[1.0, 2.0, 3.0][..], -7.75));
+        assert!(joined.slack[0] >= 1.5 && joined.slack[0] < 1.5 + 1e-12);
+    }
+
+    #[test]
+    fn multiples_of_constraints_on_the_output_pay_for_their_rounding() {
+        let mut random = fastrand::Rng::with_seed(92);
+        let mut front = some_front(&mut random);
         front.magnitude.fill(1.0);
         let n = front.output_shape().len();
         for _ in 0..2000 {
