@@ -763,4 +763,85 @@ mod tests {
         }
         assert!(checked > 30_000 && raised > 500, "{checked} {raised}");
     }
+
+    /// What `a + b` loses in float64, exactly.
+    fn lost_by_sum(a: f64, b: f64) -> f64 {
+        let sum = a + b;
+        let second = sum - a;
+        (a - (sum - second)) + (b - second)
+    }
+
+    /// At 1 a row is its coefficient: its slack pays for what rounding adds to that.
+    #[test]
+    fn multiples_of_splits_pay_for_their_rounding() {
+        let mut random = fastrand::Rng::with_seed(91);
+        for _ in 0..2000 {
+            let (a, beta) = (random.f64(), 8.0 * random.f64());
+            let mut rows = Rows::new(Support::full(Shape::flat(1)), vec![a]);
+            let split = Split { layer: 0, neuron: 0, at: 0.0, side: Side::Below };
+            constrain(&mut rows, 0, &split, beta, 1.0);
+            let lost = lost_by_sum(a, beta);
+            assert!(rows.slack[0] >= -lost, "{a} {beta}: {:e} for {lost:e}", rows.slack[0]);
+            // At the threshold the constraint is 0, and the row what it was.
+            let at = random.f64();
+            let mut rows = Rows::new(Support::full(Shape::flat(1)), vec![a]);
+            constrain(&mut rows, 0, &Split { at, ..split }, beta, at);
+            let (product, offset) = (beta * at, rows.constant[0]);
+            let lost = lost * at - beta.mul_add(at, -product) - (product + offset);
+            assert!(rows.slack[0] >= -lost, "{a} {beta} {at}: {:e} for {lost:e}", rows.slack[0]);
+        }
+    }
+
+    fn some_front(random: &mut fastrand::Rng) -> Front {
+        let network = network(random);
+        let n = network.input().len();
+        let region = vec![BoxVec::new(vec![-1.0; n], vec![1.0; n])];
+        let clock = Clock::start(Budget::default());
+        let (arithmetic, form) = (Arithmetic::Real, StepForm::Difference);
+        let analysis = Analysis::new(&network.body, region, Method::Tight, form, arithmetic, clock).unwrap();
+        Front::new(&analysis, arithmetic).expect("there is a front")
+    }
+
+    /// One row on two inputs is one row on both, with the constants and the slack of both.
+    #[test]
+    fn rows_on_several_inputs_are_joined_with_all_they_owe() {
+        let mut front = some_front(&mut fastrand::Rng::with_seed(93));
+        let input =
+            |name: &str, length| gains_core::dag::Input { name: name.into(), shape: Shape::flat(length) };
+        front.circuit = Circuit::new(vec![input("a", 2), input("b", 1)]);
+        front.values = [2, 1].map(|n| BoxVec::new(vec![-1.0; n], vec![1.0; n])).to_vec();
+        let row = |coefficients: &[f64], constant: f64, slack: f64| {
+            let mut rows = Rows::new(Support::full(Shape::flat(coefficients.len())), coefficients.to_vec());
+            rows.absorb(0, constant, slack);
+            rows
+        };
+        let mut flight = Flight::new(2, 0, row(&[1.0, 2.0], 0.25, 0.5));
+        flight.add(1, row(&[3.0], -8.0, 1.0), &[]);
+        let joined = front.joined_row(&flight, 0);
+        assert_eq!((joined.row(0), joined.constant[0]), (&[1.0, 2.0, 3.0][..], -7.75));
+        assert!(joined.slack[0] >= 1.5 && joined.slack[0] < 1.5 + 1e-12);
+    }
+
+    #[test]
+    fn multiples_of_constraints_on_the_output_pay_for_their_rounding() {
+        let mut random = fastrand::Rng::with_seed(92);
+        let mut front = some_front(&mut random);
+        front.magnitude.fill(1.0);
+        let n = front.output_shape().len();
+        for _ in 0..2000 {
+            let (a, face, beta) = (random.f64(), 4.0 * random.f64(), 2.0 * random.f64());
+            let row_of = |coefficient: f64| {
+                let mut row = RowBlock::zeros(1, n);
+                row.row_mut(0)[0] = coefficient;
+                Arc::new(row)
+            };
+            let constraints = [Constraint::Output(row_of(face))];
+            let dual = Dual { slopes: Vec::new(), multipliers: vec![beta] };
+            let subject = Subject { row: row_of(a), bounds: &[], constraints: &constraints, dual };
+            let sum = front.with_outputs(&subject, &[beta]);
+            let product = beta * face;
+            let lost = beta.mul_add(face, -product) + lost_by_sum(a, product);
+            assert!(sum.slack[0] >= -lost, "{a} {face} {beta}: {:e} for {lost:e}", sum.slack[0]);
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! How far two values are apart whose arguments are close, as boxes and as rows, against pairs of points.
 
-use gains_core::operator::{Changing, Spot};
+use gains_core::affine_form::{AffineForm, Symbols};
+use gains_core::operator::{Changing, Forming, Spot};
 use gains_core::{Arithmetic, BoxVec, Operator, Precision, Rows, Shape, Support};
 
 use crate::support::{Plain, WIDTH, arguments, inside, numbers, operators, row_at};
@@ -30,6 +31,14 @@ struct Pair {
 
 fn refs(values: &[Vec<f64>]) -> Vec<&[f64]> {
     values.iter().map(Vec::as_slice).collect()
+}
+
+/// Three rows with constants and slack of their own.
+fn rows_on(random: &mut fastrand::Rng, shape: Shape) -> Rows {
+    let mut rows = Rows::new(Support::full(shape), numbers(random, 3 * shape.len(), 2.0));
+    rows.constant = numbers(random, 3, 1.0);
+    rows.slack = vec![0.0, 1e-3, 0.0];
+    rows
 }
 
 /// Checks all pairs whose differences are inside `apart`; returns how many there were.
@@ -75,7 +84,7 @@ fn check(
     let change = operator.change(&changing);
     let shapes = vec![Shape::flat(WIDTH); before.len()];
     let shape = operator.shape(&shapes).unwrap();
-    let rows = Rows::new(Support::full(shape), numbers(random, 3 * shape.len(), 2.0));
+    let rows = rows_on(random, shape);
     let known = operator.known_change(&changing, &change.value, &change.magnitude, Support::full(shape));
     let from: Vec<usize> = (0..before.len()).collect();
     let entries = vec![None; before.len()];
@@ -178,7 +187,7 @@ fn images_and_rows_hold_all_points() {
             let arguments: Vec<&BoxVec> = boxes.iter().collect();
             let shapes = vec![Shape::flat(WIDTH); count];
             let shape = operator.shape(&shapes).unwrap();
-            let rows = Rows::new(Support::full(shape), numbers(&mut random, 3 * shape.len(), 2.0));
+            let rows = rows_on(&mut random, shape);
             let from: Vec<usize> = (0..count).collect();
             let entries = vec![None; count];
             for (arithmetic, precision) in
@@ -228,4 +237,71 @@ fn images_and_rows_hold_all_points() {
         }
     }
     assert!(checked > 15_000, "{checked}");
+}
+
+/// One point for every argument, of numbers that float32 has: what a program rounds there is all there is.
+fn single(random: &mut fastrand::Rng, operator: &Operator, count: usize, scale: f64) -> Vec<BoxVec> {
+    let mut boxes = arguments(random, operator, count, scale, 0.0);
+    for b in &mut boxes {
+        Precision::Float32.round(&mut b.lower);
+        b.upper.clone_from(&b.lower);
+    }
+    boxes
+}
+
+#[test]
+fn changes_between_points_of_float32_programs_pay_for_their_rounding() {
+    let mut random = fastrand::Rng::with_seed(53);
+    let mut checked = 0;
+    for round in 0..150 {
+        for (operator, count) in operators(&mut random) {
+            let scale = [1.0, 10.0][round % 2];
+            let (before, after) =
+                (single(&mut random, &operator, count, scale), single(&mut random, &operator, count, scale));
+            checked += check(&mut random, &operator, (&before, &after), Arithmetic::Float32, false);
+        }
+    }
+    assert!(checked > 20_000, "{checked}");
+}
+
+#[test]
+fn forms_and_rows_of_points_of_float32_programs_pay_for_their_rounding() {
+    let mut random = fastrand::Rng::with_seed(54);
+    let arithmetic = Arithmetic::Float32;
+    for _ in 0..300 {
+        for (operator, count) in operators(&mut random) {
+            let boxes = single(&mut random, &operator, count, 2.0);
+            let points: Vec<Vec<f64>> = boxes.iter().map(|b| b.lower.clone()).collect();
+            let value = operator.evaluate(&refs(&points), 0.5, Precision::Float32);
+            let mut symbols = Symbols::default();
+            let forms: Vec<AffineForm> =
+                boxes.iter().map(|b| AffineForm::from_box(b, &mut symbols)).collect();
+            let formed = Forming { time: 0.5, arithmetic, then_relu: false, matrix: None };
+            let form = operator.form(&forms.iter().collect::<Vec<_>>(), None, formed, &mut symbols);
+            assert!(form.bounds.contains(&value), "{operator:?}: {value:?} not in {:?}", form.bounds);
+            let boxes: Vec<&BoxVec> = boxes.iter().collect();
+            let image = operator.image(&boxes, 0.5, arithmetic, true);
+            assert!(image.value.contains(&value), "{operator:?}: {value:?} not in {:?}", image.value);
+            let shapes = vec![Shape::flat(WIDTH); count];
+            let shape = operator.shape(&shapes).unwrap();
+            let rows = rows_on(&mut random, shape);
+            let known = operator.known(&boxes, &image.magnitude, Support::full(shape), 0.5, arithmetic);
+            let from: Vec<usize> = (0..count).collect();
+            let entries = vec![None; count];
+            let spot = Spot {
+                value: count,
+                from: &from,
+                shapes: &shapes,
+                entries: &entries,
+                matrix: None,
+                arithmetic,
+            };
+            let pulled = operator.pull(&known, rows.clone(), spot, &mut Plain(arithmetic));
+            for row in 0..rows.count {
+                let claimed: f64 = pulled.iter().zip(&points).map(|(rows, x)| row_at(rows, row, x)).sum();
+                let reached = row_at(&rows, row, &value);
+                assert!(claimed <= reached + 1e-13, "{operator:?}: {claimed} above {reached}");
+            }
+        }
+    }
 }

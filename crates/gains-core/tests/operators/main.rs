@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod changes;
+mod flights;
 mod forms;
 mod gradients;
 mod rows;

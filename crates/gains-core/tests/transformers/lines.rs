@@ -200,9 +200,11 @@ fn relaxed_rows_stay_below_the_activated_rows() {
             POLICIES.iter().map(|&p| Lines::for_box(activation, &x, p, Arithmetic::Real)).collect();
         let block = numbers(&mut random, 2 * n, 3.0);
         let rows = Rows::new(Window::full(shape), block.repeat(3));
-        let mut relaxed = rows.clone();
-        relaxed.relax(&per_policy.iter().collect::<Vec<_>>());
-        for row in 0..rows.count {
+        let mut by_group = rows.clone();
+        by_group.relax(&per_policy.iter().collect::<Vec<_>>());
+        let mut one_by_one = rows.clone();
+        one_by_one.relax_each(|row| &per_policy[row / 2]);
+        for (relaxed, row) in [&by_group, &one_by_one].into_iter().flat_map(|r| (0..6).map(move |i| (r, i))) {
             let constant = &Exact::from(relaxed.slack[row]) - &relaxed.constant[row].into();
             let gap = (0..n).fold(constant, |sum, i| {
                 let (a, b) = (Exact::from(rows.row(row)[i]), Exact::from(relaxed.row(row)[i]));

@@ -100,3 +100,67 @@ fn relax_at(rows: &mut Rows, row: usize, lines: &[Lines; 2], point: &[f64]) {
     }
     rows.absorb(row, constant, gamma * owed);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use gains_core::relaxation::Line;
+    use gains_core::{Activation, BoxVec, Relaxation, Shape, Support};
+
+    use super::*;
+
+    fn unit(coefficient: f64) -> Rows {
+        Rows::new(Support::full(Shape::flat(1)), vec![coefficient])
+    }
+
+    /// At 1 a row is its coefficient: its slack pays for what rounding adds to that.
+    #[test]
+    fn the_better_of_two_lines_pays_for_its_rounding() {
+        let mut random = fastrand::Rng::with_seed(81);
+        for _ in 0..2000 {
+            let (a, slope) = (random.f64(), random.f64());
+            let line = Line { slope, intercept: 0.0 };
+            let lines: Lines =
+                [Relaxation { lower: line, upper: line, magnitude: 1.0 }].into_iter().collect();
+            let mut rows = unit(a);
+            relax_at(&mut rows, 0, &[lines.clone(), lines], &[1.0]);
+            let lost = a.mul_add(slope, -rows.row(0)[0]);
+            assert!(rows.slack[0] >= -lost, "{a} {slope}: {:e} for {lost:e}", rows.slack[0]);
+        }
+    }
+
+    fn tanh() -> CurveKnown {
+        CurveKnown {
+            activation: Activation::Tanh,
+            on: Support::entries(Shape::flat(1), Arc::new([0])),
+            before: BoxVec::new(vec![-1.0], vec![2.0]),
+        }
+    }
+
+    /// `tanh` is nowhere its argument: rows that pass it as it is would be wrong on one side.
+    fn below_tanh(rows: &Rows) {
+        for x in [-1.0, -0.5, 0.0, 1.0, 2.0_f64] {
+            for (row, sign) in [1.0, -1.0].into_iter().enumerate() {
+                let value = rows.row(row)[0] * x + rows.constant[row] - rows.slack[row];
+                assert!(value <= sign * x.tanh(), "{sign} at {x}: {value}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_relaxed_where_no_lines_are_prepared() {
+        let arithmetic = Arithmetic::Real;
+        let node = Elementwise { value: 1, argument: 0 };
+        let both = || Rows::new(Support::full(Shape::flat(1)), vec![1.0, -1.0]);
+        let nothing = [PreparedLines::new()];
+        for slopes in [Vec::new(), vec![LowerSlope::Zero]] {
+            let mut rows = both();
+            BySlope { lines: &nothing, inputs: 1, arithmetic, slopes }.curve(node, &tanh(), &mut rows);
+            below_tanh(&rows);
+        }
+        let mut rows = both();
+        Pairs { prepared: &[None], inputs: 1, arithmetic, points: &[] }.curve(node, &tanh(), &mut rows);
+        below_tanh(&rows);
+    }
+}

@@ -330,4 +330,35 @@ mod tests {
         // Every odd round joins one lot of close forms and leaves those far away alone; others add to that.
         assert!(joined > 30 && alone > 30 * (COPIES - 1), "{joined} joined, {alone} alone");
     }
+
+    /// More forms than are kept at the end, of which some are close: what is left holds every one of them.
+    #[test]
+    fn forms_that_are_joined_at_the_end_hold_all_that_arrived() {
+        let controller = ControllerSpec::Fixed { steps: 1 };
+        let solver = SolverSpec { method: Rule::Euler, controller, end_time: 1.0 };
+        let block = OdeBlock::new(Circuit::of("state", Shape::flat(OUTPUTS)), solver);
+        let clock = Clock::start(Budget::default());
+        let mut random = fastrand::Rng::with_seed(36);
+        for round in 0..20 {
+            let mut symbols = Symbols::default();
+            let region = BoxVec::new(vec![-1.0; INPUTS], vec![0.5; INPUTS]);
+            let input = AffineForm::from_box(&region, &mut symbols);
+            let maps: Vec<AffineMap> = (0..ENDS + 1 + round % 8).map(|_| map(&mut random, 0.0)).collect();
+            let mut ends: Vec<Arc<Travelling>> = maps
+                .iter()
+                .map(|way| input.affine(way, None, 0.0, Arithmetic::Real, false))
+                .map(|state| Arc::new(Travelling::new(state, &mut symbols)))
+                .collect();
+            FormSteps::new(&block, 1.0, Arithmetic::Real, clock, &mut symbols).thin(&mut ends);
+            assert_eq!(ends.len(), ENDS);
+            for _ in 0..20 {
+                let x: Vec<f64> = (0..INPUTS).map(|_| if random.bool() { -1.0 } else { 0.5 }).collect();
+                for way in &maps {
+                    let y = way.apply(&x, 0.0);
+                    let held = ends.iter().any(|end| inside(&end.state.bounds, &y, 0.0));
+                    assert!(held, "round {round}: {y:?}");
+                }
+            }
+        }
+    }
 }

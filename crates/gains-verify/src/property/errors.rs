@@ -159,4 +159,47 @@ mod tests {
         let broken = BoxVec::new(vec![f64::NAN], vec![f64::NAN]);
         assert_eq!(property.worst(&broken), f64::INFINITY);
     }
+
+    const MANY: usize = 400;
+
+    /// One, and many numbers of which each is too small to be added to it exactly.
+    fn one_and(small: f64) -> Vec<f64> {
+        std::iter::once(1.0).chain([small; MANY - 1]).collect()
+    }
+
+    fn about_nothing() -> ErrorLimit {
+        ErrorLimit { truth: vec![0.0; MANY], observed: (0..MANY).collect(), limit: 1.0 }
+    }
+
+    #[test]
+    fn worst_errors_pay_for_the_rounding_of_their_sum() {
+        // Each is lost when it is added.
+        let small = 0.4 * f64::EPSILON;
+        let upper = one_and(small);
+        let worst = about_nothing().worst(&BoxVec::new(vec![0.0; MANY], upper));
+        assert!(worst.mul_add(MANY as f64, -1.0) >= (MANY - 1) as f64 * small, "{worst:e}");
+    }
+
+    #[test]
+    fn errors_that_were_seen_pay_for_the_rounding_of_their_sum() {
+        // Each is added as if it were larger.
+        let small = 0.6 * f64::EPSILON;
+        let error = about_nothing().error(&one_and(small));
+        assert!(error.mul_add(MANY as f64, -1.0) <= (MANY - 1) as f64 * small, "{error:e}");
+    }
+
+    #[test]
+    fn limits_pay_for_the_rounding_of_their_sum() {
+        let tolerance = Tolerance { relative: 0.125, absolute: 0.01 };
+        let mut above = 0;
+        for k in 1..2000 {
+            let seen = f64::from(k) * 1e-17;
+            let limit = ErrorLimit::new(&[0.0], &[true], &[seen], tolerance).unwrap().limit;
+            let sum = tolerance.absolute + 1.125 * seen;
+            let lost = 1.125 * seen - (sum - tolerance.absolute);
+            assert!(limit - sum <= lost, "{seen:e}: {:e} for {lost:e}", limit - sum);
+            above += usize::from(lost < 0.0);
+        }
+        assert!(above > 500, "{above} sums were rounded up");
+    }
 }

@@ -207,6 +207,7 @@ mod tests {
         let property = Property::classification(3, 1);
         assert_eq!(property.margin_at(&[0.5, 2.0, 1.25]), 0.75);
         assert!(!property.is_violated(&[0.5, 2.0, 1.25]) && property.is_violated(&[0.5, 2.0, 2.5]));
+        assert!(property.is_violated(&[3.0, 2.0, 1.25]));
         assert_eq!(property.margin(&[1.0, f64::NAN]), f64::NEG_INFINITY, "NaN proves nothing");
         assert_eq!(property.downhill(&[0.5, 2.0, 1.25]), [0.0, -1.0, 1.0]);
     }

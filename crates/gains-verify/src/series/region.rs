@@ -243,4 +243,24 @@ mod tests {
             assert!(matches!(refused, Err(Reason::InputSize { .. })), "{features} {statics}");
         }
     }
+
+    #[test]
+    fn what_the_model_file_says_of_ranges_and_moves_holds() {
+        let task = |perturbed: Option<Vec<&str>>| Task::Forecasting {
+            features: vec!["a".into(), "b".into()],
+            statics: vec!["s".into(), "t".into()],
+            horizon: None,
+            ranges: [("b".to_string(), [0.0, 1.0]), ("t".to_string(), [-2.0, 2.0])].into(),
+            perturbed: perturbed.map(|names| names.into_iter().map(String::from).collect()),
+        };
+        let all = |p: &Perturbation| -> Vec<(f64, f64, f64)> {
+            let one = |a: &Allowance| (a.radius, a.range.lower, a.range.upper);
+            p.features.iter().chain(&p.statics).map(one).collect()
+        };
+        let (low, high) = (f64::NEG_INFINITY, f64::INFINITY);
+        let usual = Perturbation::of_task(&task(None), 0.5);
+        assert_eq!(all(&usual), [(0.5, low, high), (0.5, 0.0, 1.0), (0.0, low, high), (0.0, -2.0, 2.0)]);
+        let listed = Perturbation::of_task(&task(Some(vec!["b", "t"])), 0.5);
+        assert_eq!(all(&listed), [(0.0, low, high), (0.5, 0.0, 1.0), (0.0, low, high), (0.5, -2.0, 2.0)]);
+    }
 }

@@ -654,3 +654,36 @@ fn joined_states_know_only_what_all_of_them_know() {
         }
     }
 }
+
+/// The exact solver starts a step where the stage before ended; a float32 program comes there by another sum, at a time
+/// that was rounded otherwise. What is known of the one is not used for the other.
+#[test]
+fn stages_are_carried_on_in_exact_arithmetic_only() {
+    let mut tensors = Tensors::new();
+    let layer = linear(&mut tensors, "g", &[&[0.5, -0.25], &[0.75, -1.0]], &[0.1, 0.2], false);
+    let ode = LayerSpec::Ode { dynamics: vec![layer], solver: fixed(Rule::Dopri5, 1) };
+    let network = Model::new(Shape::flat(2), vec![ode], tensors, 2).network();
+    let ode = ode_of(&network);
+    let start = Reach::from(BoxVec::new(vec![-0.5, 0.25], vec![0.5, 0.75]));
+    for (rule, arithmetic, carried) in [
+        (Rule::Dopri5, Arithmetic::Real, true),
+        (Rule::Dopri5, Arithmetic::Float32, false),
+        (Rule::Heun, Arithmetic::Real, false),
+    ] {
+        let mut steps = BoxSteps {
+            dynamics: &ode.dynamics,
+            tableau: Tableau::of(rule),
+            tolerance: 1.0,
+            arithmetic,
+            form: StepForm::Difference,
+            keep_traces: false,
+            clock: Clock::start(Budget::default()),
+            bytes: 0,
+        };
+        let next = gains_ode::Carrier::step(&mut steps, &start, 0.0, 0.125, true).unwrap();
+        assert_eq!(next.state.inner.is_some(), carried, "{rule:?} {arithmetic}");
+        // Without an error estimate the last stage is not evaluated.
+        let plain = gains_ode::Carrier::step(&mut steps, &start, 0.0, 0.125, false).unwrap();
+        assert!(plain.state.inner.is_none());
+    }
+}

@@ -20,3 +20,4 @@ mod region;
 mod regressions;
 mod steps;
 mod symbolic;
+mod verdicts;

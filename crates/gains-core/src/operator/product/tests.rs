@@ -88,3 +88,18 @@ fn planes_stay_on_their_side_exactly() {
         }
     }
 }
+
+/// A plane chosen for a point touches the product in one corner, where it lies on its side to the last bit.
+#[test]
+fn planes_through_corners_are_rounded_to_their_side() {
+    let mut random = fastrand::Rng::with_seed(4);
+    for _ in 0..5000 {
+        let (x, y) = (interval(&mut random, 1.0), interval(&mut random, 1.0));
+        let at = Some((inside(&mut random, x), inside(&mut random, y)));
+        // At the corner `(p.y, p.x)` the plane is twice the product, and its constant.
+        let below = plane(x, y, Bound::Below, at);
+        assert!(below.x.mul_add(below.y, below.constant) <= 0.0, "{x:?} {y:?}: {below:?}");
+        let above = plane(x, y, Bound::Above, at);
+        assert!(above.x.mul_add(above.y, above.constant) >= 0.0, "{x:?} {y:?}: {above:?}");
+    }
+}
