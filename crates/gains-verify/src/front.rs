@@ -799,7 +799,7 @@ mod tests {
         let clock = Clock::start(Budget::default());
         let (arithmetic, form) = (Arithmetic::Real, StepForm::Difference);
         let analysis = Analysis::new(&network.body, region, Method::Tight, form, arithmetic, clock).unwrap();
-        Front::new(&analysis, arithmetic).expect("there is a front")
+        Front::new(&analysis.enclosed()).expect("there is a front")
     }
 
     /// One row on two inputs is one row on both, with the constants and the slack of both.
