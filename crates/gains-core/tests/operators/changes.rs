@@ -276,7 +276,7 @@ fn forms_and_rows_of_points_of_float32_programs_pay_for_their_rounding() {
             let mut symbols = Symbols::default();
             let forms: Vec<AffineForm> =
                 boxes.iter().map(|b| AffineForm::from_box(b, &mut symbols)).collect();
-            let formed = Forming { time: 0.5, arithmetic, then_relu: false, matrix: None };
+            let formed = Forming { time: 0.5, arithmetic, then_relu: false, matrix: None, stop: &|| false };
             let form = operator.form(&forms.iter().collect::<Vec<_>>(), None, formed, &mut symbols);
             assert!(form.bounds.contains(&value), "{operator:?}: {value:?} not in {:?}", form.bounds);
             let boxes: Vec<&BoxVec> = boxes.iter().collect();
