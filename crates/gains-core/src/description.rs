@@ -117,6 +117,15 @@ pub enum Task {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         perturbed: Option<Vec<String>>,
     },
+    /// Numbers.
+    Regression {
+        /// Names of the outputs; they go by their numbers if there are none.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        outputs: Vec<String>,
+        /// Units of outputs, by name; for people.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        units: BTreeMap<String, String>,
+    },
 }
 
 impl Task {
@@ -264,12 +273,121 @@ pub enum LayerSpec {
     Tanh {},
     /// `|x|`.
     Absolute {},
-    /// `length` entries of a vector, from `first` on.
+    /// `ln(1 + eˣ)`.
+    Softplus {},
+    /// `x / (1 + e⁻ˣ)`.
+    Silu {},
+    /// `x` times the share of a normal distribution below it.
+    Gelu {
+        /// Which formula.
+        #[serde(default)]
+        approximate: Approximation,
+    },
+    /// `x` for positive `x`, `alpha·(eˣ − 1)` otherwise.
+    Elu {
+        /// What is approached far left, with the opposite sign.
+        #[serde(default = "one")]
+        alpha: f64,
+    },
+    /// Sine.
+    Sin {},
+    /// Cosine.
+    Cos {},
+    /// `x²`.
+    Square {},
+    /// The nearest number in `[low, high]`.
+    Clamp {
+        /// Least value.
+        low: f64,
+        /// Largest value.
+        high: f64,
+    },
+    /// [`LayerSpec::Clamp`] to `[−1, 1]`, unless asked otherwise.
+    Hardtanh {
+        /// Least value.
+        #[serde(default = "minus_one")]
+        low: f64,
+        /// Largest value.
+        #[serde(default = "one")]
+        high: f64,
+    },
+    /// [`LayerSpec::Clamp`] to `[0, 6]`.
+    Relu6 {},
+    /// `length` entries of a vector or channels of an image, from `first` on.
     Slice {
-        /// The first entry.
+        /// The first entry or channel.
         first: usize,
         /// How many.
         length: usize,
+    },
+    /// Zeros around: more entries of a vector or channels of an image, more pixels of an image.
+    Pad {
+        /// Entries or channels in front.
+        #[serde(default)]
+        before: usize,
+        /// Entries or channels behind.
+        #[serde(default)]
+        after: usize,
+        /// Rows of pixels above and below.
+        #[serde(default)]
+        rows: [usize; 2],
+        /// Columns of pixels left and right.
+        #[serde(default)]
+        columns: [usize; 2],
+    },
+    /// The same entries in another shape, listed channel by channel.
+    Reshape {
+        /// The shape.
+        to: Shape,
+    },
+    /// Largest value under a kernel; padding never counts.
+    MaxPool2d {
+        /// Kernel height and width.
+        kernel: [usize; 2],
+        /// Stride.
+        stride: [usize; 2],
+        /// Padding, at most half of the kernel.
+        #[serde(default)]
+        padding: [usize; 2],
+    },
+    /// Normalisation by channel with the statistics of training: one factor and one summand per channel.
+    BatchNorm {
+        /// Prefix of the tensor names.
+        name: String,
+        /// Channels of an image, or features of a vector.
+        channels: usize,
+        /// Added to the variances.
+        #[serde(default = "default_eps")]
+        eps: f64,
+        /// Whether there are weights and biases besides the statistics.
+        #[serde(default = "yes", skip_serializing_if = "is_true")]
+        affine: bool,
+    },
+    /// Normalisation of groups of channels, each by its own mean and variance.
+    GroupNorm {
+        /// Prefix of the tensor names.
+        name: String,
+        /// How many groups, of equally many channels.
+        groups: usize,
+        /// Channels of an image, or features of a vector.
+        channels: usize,
+        /// Added to the variances.
+        #[serde(default = "default_eps")]
+        eps: f64,
+        /// Whether there are weights and biases.
+        #[serde(default = "yes", skip_serializing_if = "is_true")]
+        affine: bool,
+    },
+    /// Normalisation of all entries by their mean and variance.
+    LayerNorm {
+        /// Prefix of the tensor names.
+        name: String,
+        /// Added to the variance.
+        #[serde(default = "default_eps")]
+        eps: f64,
+        /// Whether there are weights and biases, one per entry.
+        #[serde(default = "yes", skip_serializing_if = "is_true")]
+        affine: bool,
     },
     /// Several branches from the same input, joined at the end. A branch without layers passes the input on, so that a
     /// residual is a branch, an empty one and `add`.
@@ -296,8 +414,41 @@ pub enum Join {
     Add,
     /// Their product, entry by entry.
     Product,
-    /// One vector after the other.
+    /// One vector after the other, or the channels of one image after those of the other.
     Concat,
+    /// The largest of them, entry by entry.
+    Max,
+}
+
+/// How GELU is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Approximation {
+    /// By the error function.
+    #[default]
+    None,
+    /// By a hyperbolic tangent of a cubic polynomial.
+    Tanh,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn minus_one() -> f64 {
+    -1.0
+}
+
+fn default_eps() -> f64 {
+    1e-5
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_true(flag: &bool) -> bool {
+    *flag
 }
 
 fn ones() -> [usize; 2] {
@@ -330,6 +481,16 @@ pub enum Method {
     Dopri5,
     /// Dormand-Prince 8(7).
     Dopri8,
+}
+
+impl Method {
+    /// Whether a step comes with an estimate of its error, by which step sizes can be chosen.
+    pub fn estimates_error(self) -> bool {
+        match self {
+            Self::Euler | Self::Midpoint | Self::Rk4 | Self::Rk38 => false,
+            Self::Heun | Self::Bosh3 | Self::Fehlberg2 | Self::Dopri5 | Self::Dopri8 => true,
+        }
+    }
 }
 
 /// How an ODE block is integrated from time 0 to `end_time`.
@@ -409,7 +570,15 @@ impl SolverSpec {
             (!(value.is_finite() && value >= 1e-30))
                 .then(|| format!("{name} is {value:e}, must be positive and not below 1e-30"))
         };
-        positive("end_time", self.end_time).or_else(|| match &self.controller {
+        let chooses = !matches!(self.controller, ControllerSpec::Fixed { .. });
+        let blind = || {
+            (chooses && !self.method.estimates_error()).then(|| {
+                "the method estimates no error to choose steps by; take \"fixed\" steps, or heun, bosh3, fehlberg2, \
+                 dopri5 or dopri8"
+                    .to_string()
+            })
+        };
+        positive("end_time", self.end_time).or_else(blind).or_else(|| match &self.controller {
             ControllerSpec::Fixed { steps } => {
                 (*steps == 0 || *steps > 1_000_000).then(|| format!("steps is {steps}, must be 1 to 1000000"))
             }

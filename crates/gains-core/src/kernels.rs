@@ -3,8 +3,6 @@
 //! Floating-point sums are only vectorised by the compiler when the lanes are written out, so they are.
 //! Any summation order is covered by the rounding model.
 
-use crate::relaxation::Lines;
-
 /// Defines a function that is compiled three times, for AVX-512, for AVX2 and for the baseline, and picks
 /// the widest the processor has when it is called.
 macro_rules! vectorised {
@@ -43,7 +41,8 @@ macro_rules! vectorised {
 }
 pub(crate) use vectorised;
 
-const LANES: usize = 8;
+/// Sums are taken in so many lanes.
+pub(crate) const LANES: usize = 8;
 
 /// Sums of several products at once, in eight lanes; `$term` sees the index through `$i`.
 macro_rules! sums {
@@ -113,37 +112,6 @@ vectorised! {
         for (y, x) in y.iter_mut().zip(x) {
             *y += factor * x;
         }
-    }
-}
-
-vectorised! {
-    /// Replaces each coefficient by itself times the slope of its side; returns the sum of the intercepts
-    /// taken and what rounding may be proportional to. See [`crate::Rows::relax`].
-    pub fn relax_row(a: &mut [f64], lines: &Lines) -> (f64, f64) {
-        let n = a.len();
-        let (lower_slope, upper_slope) = (&lines.lower_slope[..n], &lines.upper_slope[..n]);
-        let (lower_at, upper_at) = (&lines.lower_intercept[..n], &lines.upper_intercept[..n]);
-        let magnitude = &lines.magnitude[..n];
-        let mut constant = [0.0_f64; LANES];
-        let mut owed = [0.0_f64; LANES];
-        let mut one = |i: usize, lane: usize| {
-            // One of the two parts is zero, so these are the slope and intercept of the right side. Not
-            // `max` and `min`, which would turn NaN into zero.
-            let (positive, negative) = if a[i] > 0.0 { (a[i], 0.0) } else { (0.0, a[i]) };
-            let offset = positive * lower_at[i] + negative * upper_at[i];
-            a[i] = positive * lower_slope[i] + negative * upper_slope[i];
-            constant[lane] += offset;
-            owed[lane] += offset.abs() + a[i].abs() * magnitude[i];
-        };
-        for block in 0..n / LANES {
-            for lane in 0..LANES {
-                one(block * LANES + lane, lane);
-            }
-        }
-        for i in n / LANES * LANES..n {
-            one(i, i % LANES);
-        }
-        (constant.iter().sum(), owed.iter().sum())
     }
 }
 

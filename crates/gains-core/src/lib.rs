@@ -3,6 +3,8 @@
 //!
 //! No input or output, no threads, no solver: those live in the crates above.
 
+pub mod activation;
+pub mod affine;
 pub mod affine_form;
 pub mod arithmetic;
 pub mod dag;
@@ -20,9 +22,12 @@ pub mod row_block;
 pub mod rows;
 pub mod series_encoder;
 pub mod shape;
+pub mod smooth;
 pub mod support;
 pub mod widen;
 
+pub use activation::Activation;
+pub use affine::AffineMap;
 pub use affine_form::AffineForm;
 pub use arithmetic::{Arithmetic, Precision};
 pub use description::Description;
@@ -30,8 +35,6 @@ pub use interval::{BoxVec, Interval};
 pub use latent_ode::LatentOde;
 pub use model_file::ModelError;
 pub use network::Network;
-pub use operator::activation::Activation;
-pub use operator::affine::{self, AffineMap};
 pub use operator::{Known, Operator};
 pub use program::{Circuit, Ode, OdeBlock, Program, Step};
 pub use relaxation::{LowerSlope, Relaxation};

@@ -7,12 +7,11 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
+use crate::affine::{AffineMap, AveragePool, Conv2d, ConvGeometry, Scale, Selection};
 use crate::dag::{Dag, Value};
 use crate::description::{Description, FORMAT, Join, LayerSpec, SolverSpec, Task, VERSION};
 use crate::network::Network;
 use crate::operator::Operator;
-use crate::operator::activation::Activation;
-use crate::operator::affine::{AffineMap, AveragePool, ChannelScale, Conv2d, ConvGeometry, Permutation};
 use crate::operator::concat::Concat;
 use crate::operator::slice::Slice;
 use crate::operator::sum::Sum;
@@ -22,6 +21,7 @@ use crate::shape::Shape;
 mod encoder;
 pub(crate) mod facts;
 mod header;
+mod layers;
 mod names;
 
 /// Metadata key the description is stored under.
@@ -40,6 +40,9 @@ pub enum ModelError {
     /// Not a safetensors file, or a truncated one.
     #[error("not a readable safetensors file: {0}")]
     Container(String),
+    /// What `torch.save` writes: a program in Python's pickle format, which reading would run.
+    #[error("a file that torch.save wrote (a Python pickle), which gains does not run")]
+    Pickle,
     /// A safetensors file without our description.
     #[error("no '{KEY}' entry in the metadata: the file holds weights but no network description")]
     NoDescription,
@@ -127,10 +130,15 @@ pub fn content_hash(bytes: &[u8]) -> String {
 
 /// All tensors of a safetensors file; every number must be finite.
 pub fn read_tensors(bytes: &[u8]) -> Result<Tensors, ModelError> {
+    read_chosen(bytes, |_| true)
+}
+
+/// The tensors with a `wanted` name, as [`read_tensors`] reads them.
+pub(crate) fn read_chosen(bytes: &[u8], wanted: impl Fn(&str) -> bool) -> Result<Tensors, ModelError> {
     header::check(bytes)?;
     let container = SafeTensors::deserialize(bytes).map_err(|e| ModelError::Container(e.to_string()))?;
     let mut tensors = Tensors::new();
-    for (name, view) in container.tensors() {
+    for (name, view) in container.tensors().into_iter().filter(|(name, _)| wanted(name)) {
         let values: Vec<f64> = match view.dtype() {
             Dtype::F32 => view
                 .data()
@@ -173,6 +181,11 @@ fn parse(bytes: &[u8]) -> Result<(Description, Tensors), ModelError> {
         SafeTensors::read_metadata(bytes).map_err(|e| ModelError::Container(e.to_string()))?;
     let text =
         metadata.metadata().as_ref().and_then(|entries| entries.get(KEY)).ok_or(ModelError::NoDescription)?;
+    Ok((parse_description(text)?, read_tensors(bytes)?))
+}
+
+/// Parses a description, and fills in what version 1 leaves unsaid.
+pub(crate) fn parse_description(text: &str) -> Result<Description, ModelError> {
     if text.len() > LONGEST_DESCRIPTION {
         return Err(ModelError::Description(format!(
             "it takes {} bytes, at most {LONGEST_DESCRIPTION}",
@@ -186,7 +199,7 @@ fn parse(bytes: &[u8]) -> Result<(Description, Tensors), ModelError> {
         serde_json::from_str(text).map_err(|e| ModelError::Description(e.to_string()))?;
     let description = facts::of_the_first_version(description);
     names::distinct(&description)?;
-    Ok((description, read_tensors(bytes)?))
+    Ok(description)
 }
 
 /// The version a description gives itself, whatever else is in it.
@@ -260,7 +273,11 @@ pub fn build(description: Description, tensors: &Tensors, hash: String) -> Resul
     let output = body.output_shape();
     match &description.task {
         Task::Classification { classes } => {
-            if classes.len() != output.len() || classes.len() < 2 {
+            if classes.len() == 1 && output.len() == 1 {
+                let problem = "a classifier needs two classes or more, this network has one output: for a number the task is regression";
+                return Err(ModelError::Description(problem.into()));
+            }
+            if classes.len() != output.len() || classes.is_empty() {
                 return Err(ModelError::Description(format!(
                     "{} classes are named, the network has {} outputs",
                     classes.len(),
@@ -269,6 +286,15 @@ pub fn build(description: Description, tensors: &Tensors, hash: String) -> Resul
             }
         }
         Task::Forecasting { features, .. } => encoder::check_decoder(features, &body)?,
+        Task::Regression { outputs, .. } => {
+            if !outputs.is_empty() && outputs.len() != output.len() {
+                return Err(ModelError::Description(format!(
+                    "{} outputs are named, the network has {}",
+                    outputs.len(),
+                    output.len()
+                )));
+            }
+        }
     }
     Ok(Network { description, encoder, body, hash })
 }
@@ -349,7 +375,12 @@ impl<'a> Builder<'a> {
         let mut circuit = Circuit::of("state", state);
         self.layers(&mut circuit, 0, dynamics, &format!("{label} dynamics"))?;
         let end = circuit.output_shape();
-        if end != state || circuit.nodes().len() == 0 {
+        if circuit.nodes().len() == 0 {
+            return Err(fail(
+                "the dynamics compute nothing: they need a layer that changes its input".into(),
+            ));
+        }
+        if end != state {
             return Err(fail(format!("the dynamics map {state} to {end}, must keep the shape")));
         }
         Ok(OdeBlock::new(circuit, solver))
@@ -385,19 +416,18 @@ impl<'a> Builder<'a> {
     ) -> Result<Value, ModelError> {
         let fail = |problem: String| ModelError::Layer { layer: label.to_string(), problem };
         let shape = graph.shape(at);
+        if let Some(activation) = layers::activation(spec).map_err(fail)? {
+            return Ok(graph.push(Operator::Curve(activation).into(), vec![at], shape));
+        }
         let (operator, from) = match spec {
-            LayerSpec::Relu {} => (Operator::Curve(Activation::Relu), vec![at]),
-            LayerSpec::LeakyRelu { slope } => {
-                if !(0.0..=1.0).contains(slope) {
-                    return Err(fail(format!("slope is {slope}, must be between 0 and 1")));
-                }
-                (Operator::Curve(Activation::LeakyRelu { slope: *slope }), vec![at])
-            }
-            LayerSpec::Sigmoid {} => (Operator::Curve(Activation::Sigmoid), vec![at]),
-            LayerSpec::Tanh {} => (Operator::Curve(Activation::Tanh), vec![at]),
-            LayerSpec::Absolute {} => (Operator::Curve(Activation::Absolute), vec![at]),
-            LayerSpec::Slice { first, length } => {
+            LayerSpec::Slice { first, length } if shape.positions() == 1 => {
                 (Operator::Slice(Slice { first: *first, length: *length }), vec![at])
+            }
+            LayerSpec::MaxPool2d { kernel, stride, padding } => {
+                return self.max_pool(graph, at, (*kernel, *stride, *padding), label);
+            }
+            LayerSpec::GroupNorm { .. } | LayerSpec::LayerNorm { .. } => {
+                return self.norm(graph, at, spec, label);
             }
             LayerSpec::Parallel { branches, join } => {
                 if branches.is_empty() || branches.len() > MOST_BRANCHES {
@@ -410,7 +440,7 @@ impl<'a> Builder<'a> {
                 for (index, branch) in branches.iter().enumerate() {
                     ends.push(self.layers(graph, at, branch, &format!("{label} branch {index}"))?);
                 }
-                return joined(graph, *join, &ends).map_err(fail);
+                return self.joined(graph, *join, &ends, label);
             }
             LayerSpec::Ode { .. } => return Err(fail("an ODE is not allowed here".into())),
             _ => match self.map(shape, spec, label)? {
@@ -439,7 +469,7 @@ impl<'a> Builder<'a> {
                 if !std.iter().all(usable) || !shifts.into_iter().all(f64::is_finite) {
                     return Err(fail("mean, std and mean/std must be finite, std positive".into()));
                 }
-                AffineMap::Scale(ChannelScale::normalise(shape, mean, std))
+                AffineMap::Scale(Scale::normalise(shape, mean, std))
             }
             LayerSpec::Conv2d {
                 name,
@@ -505,10 +535,10 @@ impl<'a> Builder<'a> {
                 if shape.positions() == 1 {
                     return Ok(None);
                 }
-                self.reserve(1, [shape.len(), 1], size_of::<usize>(), label)?;
-                AffineMap::Permute(Permutation::flatten(shape))
+                self.reserve_selection(shape.len(), label)?;
+                AffineMap::Select(Selection::flatten(shape))
             }
-            _ => return Err(fail("is no affine layer".into())),
+            _ => return self.moved(shape, spec, label),
         };
         Ok(Some(map))
     }
@@ -517,31 +547,51 @@ impl<'a> Builder<'a> {
 /// Most branches side by side.
 const MOST_BRANCHES: usize = 16;
 
-/// Joins values of a graph.
-fn joined<O: From<Operator>>(graph: &mut Dag<O>, join: Join, ends: &[Value]) -> Result<Value, String> {
-    let shapes: Vec<Shape> = ends.iter().map(|&v| graph.shape(v)).collect();
-    let listed: Vec<String> = shapes.iter().map(ToString::to_string).collect();
-    let misfit = || format!("the branches end in {}, which do not fit", listed.join(" and "));
-    match join {
-        Join::Add | Join::Concat => {
-            let operator = match join {
-                Join::Add => Operator::Sum(Sum::plain(ends.len())),
-                _ => Operator::Concat(Concat),
-            };
-            let shape = operator.shape(&shapes).ok_or_else(misfit)?;
-            check_size(shape, "join").map_err(|e| e.to_string())?;
-            Ok(graph.push(operator.into(), ends.to_vec(), shape))
+impl Builder<'_> {
+    /// Joins values of a graph.
+    fn joined<O: From<Operator>>(
+        &mut self,
+        graph: &mut Dag<O>,
+        join: Join,
+        ends: &[Value],
+        label: &str,
+    ) -> Result<Value, ModelError> {
+        let shapes: Vec<Shape> = ends.iter().map(|&v| graph.shape(v)).collect();
+        let listed: Vec<String> = shapes.iter().map(ToString::to_string).collect();
+        let misfit = || ModelError::Layer {
+            layer: label.to_string(),
+            problem: format!("the branches end in {}, which do not fit", listed.join(" and ")),
+        };
+        if join != Join::Concat && shapes.iter().any(|shape| *shape != shapes[0]) {
+            return Err(misfit());
         }
-        Join::Product => {
-            let mut product = ends[0];
-            for &end in &ends[1..] {
-                let shape =
-                    Operator::Product.shape(&[graph.shape(product), graph.shape(end)]).ok_or_else(misfit)?;
-                product = graph.push(Operator::Product.into(), vec![product, end], shape);
+        let joined = match join {
+            Join::Add => graph.push(Operator::Sum(Sum::plain(ends.len())).into(), ends.to_vec(), shapes[0]),
+            Join::Product => ends[1..].iter().fold(ends[0], |product, &end| {
+                graph.push(Operator::Product.into(), vec![product, end], shapes[0])
+            }),
+            Join::Max => layers::largest(graph, ends.to_vec()),
+            Join::Concat => {
+                let all = Concat::shape(&shapes);
+                check_size(all, label)?;
+                let images = shapes.iter().any(|shape| shape.positions() > 1);
+                if images {
+                    self.reserve_selection(all.len(), label)?;
+                }
+                let order = Selection::interleave(&shapes).ok_or_else(misfit)?;
+                let joined = graph.push(Operator::Concat(Concat).into(), ends.to_vec(), all);
+                match images {
+                    true => {
+                        let shape = order.output();
+                        let order = Operator::Affine(Arc::new(AffineMap::Select(order)));
+                        graph.push(order.into(), vec![joined], shape)
+                    }
+                    false => joined,
+                }
             }
-            graph.set_output(product);
-            Ok(product)
-        }
+        };
+        graph.set_output(joined);
+        Ok(joined)
     }
 }
 

@@ -6,12 +6,16 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::activation::Activation;
 use crate::arithmetic::{Arithmetic, TINY, down, down_product, up, up_product};
 use crate::interval::{BoxVec, Interval};
-use crate::operator::activation::Activation;
 use crate::support::Support;
 
+pub mod envelope;
+mod row;
 mod tangent;
+
+pub(crate) use row::relax_row;
 
 /// `slope·x + intercept`.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
@@ -62,10 +66,11 @@ impl Relaxation {
             Activation::LeakyRelu { slope } => piecewise(slope, x, policy),
             Activation::Absolute => piecewise(-1.0, x, policy),
             Activation::Sigmoid | Activation::Tanh => s_shaped(activation, x, arithmetic),
+            Activation::Smooth(f) => envelope::lines(f, x, arithmetic),
         };
         let mut relaxation = Self { lower, upper, magnitude };
         if let Activation::LeakyRelu { .. } = activation {
-            let error = activation.evaluation_error(magnitude, arithmetic);
+            let error = activation.evaluation_error(x, magnitude, arithmetic);
             relaxation.lower.intercept -= error;
             relaxation.upper.intercept += error;
         }
@@ -83,7 +88,8 @@ impl Relaxation {
     }
 
     /// Two choices of lines, the likelier one first: for ReLU and its like the two extreme lower slopes, the one
-    /// with less area first; for sigmoid and tanh tangents in the middle and at the ends.
+    /// with less area first; for sigmoid and tanh tangents in the middle and at the ends; for the others the lines that are
+    /// best in the middle, and those best near the end where these leave most.
     pub fn pair(activation: Activation, x: Interval, arithmetic: Arithmetic) -> [Self; 2] {
         match activation {
             Activation::Relu | Activation::LeakyRelu { .. } | Activation::Absolute => {
@@ -94,6 +100,11 @@ impl Relaxation {
                 Self::tangent(activation, x, arithmetic),
                 Self::new(activation, x, LowerSlope::MinArea, arithmetic),
             ],
+            Activation::Smooth(f) => envelope::pair(f, x, arithmetic).map(|(lower, upper)| Self {
+                lower,
+                upper,
+                magnitude: x.magnitude(),
+            }),
         }
     }
 
@@ -273,7 +284,7 @@ fn s_shaped(activation: Activation, x: Interval, arithmetic: Arithmetic) -> (Lin
     let Interval { lower: l, upper: u } = x;
     let (at_l, at_u) = (activation.value(l), activation.value(u));
     // The error of the program grows with the value, so it may be largest at the other end of the line.
-    let error = activation.evaluation_error(at_l.abs().max(at_u.abs()), arithmetic);
+    let error = activation.evaluation_error(x, at_l.abs().max(at_u.abs()), arithmetic);
     // 1 − 64ε leaves room for the rounding of the derivative; an underflowing slope becomes 0.
     let flat = activation.derivative(l).min(activation.derivative(u)) * (1.0 - 64.0 * f64::EPSILON);
     let flat = if flat < TINY { 0.0 } else { flat };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::arithmetic::{TINY, analysis_error, down};
 use crate::interval::{BoxVec, Centred};
 use crate::kernels;
-use crate::relaxation::Lines;
+use crate::relaxation::{Lines, relax_row};
 use crate::row_block::RowBlock;
 use crate::shape::{Shape, Window};
 use crate::support::Support;
@@ -120,7 +120,7 @@ impl Rows {
                 &part
             };
             for row in group * per_group..(group + 1) * per_group {
-                let (constant, owed) = kernels::relax_row(self.row_mut(row), lines);
+                let (constant, owed) = relax_row(self.row_mut(row), lines);
                 self.absorb(row, constant, gamma * owed);
             }
         }
@@ -130,7 +130,7 @@ impl Rows {
     pub fn relax_each<'l>(&mut self, lines: impl Fn(usize) -> &'l Lines) {
         let gamma = analysis_error(self.length);
         for row in 0..self.count {
-            let (constant, owed) = kernels::relax_row(self.row_mut(row), lines(row));
+            let (constant, owed) = relax_row(self.row_mut(row), lines(row));
             self.absorb(row, constant, gamma * owed);
         }
     }

@@ -1,9 +1,9 @@
 //! The encoder of a latent ODE, bound to its weights; see [`crate::description::EncoderSpec`] for what it computes.
 
+use crate::activation::Activation;
 use crate::dag::{Input, Value};
 use crate::description::Points;
 use crate::operator::Operator;
-use crate::operator::activation::Activation;
 use crate::operator::blend::Blend;
 use crate::operator::concat::Concat;
 use crate::operator::slice::Slice;

@@ -42,13 +42,16 @@ pub enum WidenError {
         /// Its name.
         name: String,
     },
-    /// Layers side by side, or parts of a vector.
-    #[error("networks with branches or slices cannot be widened")]
+    /// Layers side by side, parts of a vector, or an order of entries that copies would break.
+    #[error("networks with branches, slices, pad, reshape or layer_norm cannot be widened")]
     Branches,
     /// The network is not sound to begin with, or becomes too large.
     #[error(transparent)]
     Model(#[from] ModelError),
 }
+
+/// Tensors of batch normalisation, those of its affine part last.
+const BATCH_NORM: &[&str] = &["running_mean", "running_var", "weight", "bias"];
 
 /// How often a layer's input and output channels are there.
 #[derive(Clone, Copy)]
@@ -126,8 +129,32 @@ impl Widening<'_> {
             | LayerSpec::LeakyRelu { .. }
             | LayerSpec::Sigmoid {}
             | LayerSpec::Tanh {}
-            | LayerSpec::Absolute {} => {}
-            LayerSpec::Slice { .. } | LayerSpec::Parallel { .. } => return Err(WidenError::Branches),
+            | LayerSpec::Absolute {}
+            | LayerSpec::Softplus {}
+            | LayerSpec::Silu {}
+            | LayerSpec::Gelu { .. }
+            | LayerSpec::Elu { .. }
+            | LayerSpec::Sin {}
+            | LayerSpec::Cos {}
+            | LayerSpec::Square {}
+            | LayerSpec::Clamp { .. }
+            | LayerSpec::Hardtanh { .. }
+            | LayerSpec::Relu6 {}
+            | LayerSpec::MaxPool2d { .. } => {}
+            LayerSpec::BatchNorm { name, channels, affine, .. } => {
+                self.by_channel(name, if *affine { BATCH_NORM } else { &BATCH_NORM[..2] }, copies)?;
+                *channels *= copies.input;
+            }
+            LayerSpec::GroupNorm { name, channels, groups, affine, .. } => {
+                self.by_channel(name, if *affine { &BATCH_NORM[2..] } else { &[] }, copies)?;
+                *channels *= copies.input;
+                *groups *= copies.input;
+            }
+            LayerSpec::Slice { .. }
+            | LayerSpec::Pad { .. }
+            | LayerSpec::Reshape { .. }
+            | LayerSpec::LayerNorm { .. }
+            | LayerSpec::Parallel { .. } => return Err(WidenError::Branches),
         }
         Ok(())
     }
@@ -149,6 +176,17 @@ impl Widening<'_> {
         wide_shape[0] *= copies.output;
         wide_shape[1] = (shape[1] - time) * copies.input + time;
         self.keep(name, wide_shape, wide.repeat(copies.output))
+    }
+
+    /// Tensors with one number per channel, of a layer that keeps the channels apart.
+    fn by_channel(&mut self, layer: &str, parts: &[&str], copies: Copies) -> Result<(), WidenError> {
+        for part in parts {
+            let name = format!("{layer}.{part}");
+            let (shape, values) = self.find(&name)?;
+            let (channels, values) = (shape[0] * copies.input, values.repeat(copies.input));
+            self.keep(name, vec![channels], values)?;
+        }
+        Ok(())
     }
 
     fn bias(&mut self, layer: &str, copies: Copies) -> Result<(), WidenError> {
@@ -233,6 +271,32 @@ mod tests {
         assert_eq!(tensors["out.bias"].1, [1.0, 2.0, 3.0]);
         let LayerSpec::Ode { solver, .. } = &description.layers[1] else { panic!("the ODE has moved") };
         assert!(matches!(solver.controller, ControllerSpec::Adaptive { tolerance: 1.0, .. }));
+    }
+
+    #[test]
+    fn normalisation_is_repeated_by_channel() {
+        let norm = |kind: &str, more: &str| {
+            format!(r#"{{"type": "{kind}", "name": "{kind}", "channels": 3{more}}}"#)
+        };
+        let layers = [
+            linear("in"),
+            norm("batch_norm", ""),
+            norm("group_norm", r#", "groups": 3"#),
+            ode("f"),
+            linear("out"),
+        ];
+        let (description, mut tensors) = network(&layers.join(","));
+        for part in
+            ["batch_norm.running_mean", "batch_norm.running_var", "batch_norm.weight", "batch_norm.bias"]
+        {
+            tensors.insert(part.into(), (vec![3], vec![1.0, 2.0, 3.0]));
+            tensors.insert(part.replace("batch", "group"), (vec![3], vec![1.0, 2.0, 3.0]));
+        }
+        let (wide, tensors) = widen(&description, &tensors, 2).unwrap();
+        assert_eq!(tensors["batch_norm.running_var"].1, [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]);
+        assert_eq!(tensors["group_norm.bias"].0, [6]);
+        assert!(matches!(wide.layers[1], LayerSpec::BatchNorm { channels: 6, .. }));
+        assert!(matches!(wide.layers[2], LayerSpec::GroupNorm { channels: 6, groups: 6, .. }));
     }
 
     #[test]

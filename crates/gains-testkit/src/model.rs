@@ -63,6 +63,23 @@ pub fn random_tensors(layers: &[LayerSpec], random: &mut fastrand::Rng) -> Tenso
                 tensors.extend(random_tensors(dynamics, random));
                 continue;
             }
+            LayerSpec::Parallel { branches, .. } => {
+                branches.iter().for_each(|branch| tensors.extend(random_tensors(branch, random)));
+                continue;
+            }
+            LayerSpec::BatchNorm { name, channels, .. } | LayerSpec::GroupNorm { name, channels, .. } => {
+                let mut draw = |low: f64| -> Vec<f64> {
+                    (0..*channels).map(|_| f64::from((low + random.f64()) as f32)).collect()
+                };
+                let mut parts = vec![("weight", draw(0.5)), ("bias", draw(-0.5))];
+                if matches!(layer, LayerSpec::BatchNorm { .. }) {
+                    parts.extend([("running_mean", draw(-0.5)), ("running_var", draw(0.2))]);
+                }
+                let named =
+                    |(part, values): (&str, Vec<f64>)| (format!("{name}.{part}"), (vec![*channels], values));
+                tensors.extend(parts.into_iter().map(named));
+                continue;
+            }
             _ => continue,
         };
         let scale = 1.5 / (shape[1..].iter().product::<usize>() as f64).sqrt();

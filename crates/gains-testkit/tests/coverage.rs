@@ -29,7 +29,24 @@ fn collect(layers: &[LayerSpec], inside: &str, seen: &mut BTreeSet<String>) {
     }
 }
 
-const LAYERS: [&str; 10] = [
+const LAYERS: [&str; 27] = [
+    "softplus",
+    "silu",
+    "gelu",
+    "elu",
+    "sin",
+    "cos",
+    "square",
+    "clamp",
+    "hardtanh",
+    "relu6",
+    "slice",
+    "pad",
+    "reshape",
+    "max_pool2d",
+    "batch_norm",
+    "group_norm",
+    "layer_norm",
     "normalize",
     "conv2d",
     "linear",

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
+use crate::affine::{AffineMap, Matrix, multiply};
 use crate::arithmetic::{Arithmetic, TINY, up};
 use crate::interval::{BoxVec, combine};
 use crate::kernels;
-use crate::operator::affine::{AffineMap, Matrix, multiply};
 
 use super::{AffineForm, Symbols, union};
 
@@ -253,13 +253,9 @@ impl AffineForm {
         form
     }
 
-    /// Adds to the remainder, and cuts the box down to another around the same set.
-    pub fn loosen(&mut self, by: &[f64], bounds: BoxVec) {
-        for (r, by) in self.remainder.iter_mut().zip(by) {
-            *r = if *by > 0.0 { up(*r + by) } else { *r };
-        }
-        self.bounds.widen(|j| by[j]);
-        self.bounds.meet(&bounds);
+    /// Cuts the box down to another around the same set.
+    pub fn meet(&mut self, bounds: &BoxVec) {
+        self.bounds.meet(bounds);
         self.settle();
     }
 }

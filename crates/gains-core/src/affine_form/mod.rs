@@ -11,6 +11,7 @@
 //! of computed values.
 
 mod combine;
+mod norm;
 mod pass;
 mod reduce;
 
@@ -95,6 +96,11 @@ impl AffineForm {
         8 * (self.generators.len() + 5 * self.len())
     }
 
+    /// Memory that a form needs, roughly, whose symbols reach all of its entries.
+    pub fn bytes_of(symbols: usize, entries: usize) -> usize {
+        8 * (symbols.saturating_mul(entries).min(MOST_GENERATORS) + 5 * entries)
+    }
+
     /// The generators, in the columns of [`Self::live`].
     fn rows(&self) -> impl Iterator<Item = (u32, &[f64])> {
         let width = self.live.len();
@@ -154,9 +160,9 @@ impl AffineForm {
             }
             return;
         }
-        self.generators = self.spread_out(&live);
-        self.live = live;
+        self.extend_columns(live);
         let columns = self.columns();
+        self.generators.reserve_exact(units.len() * self.live.len());
         for &(j, radius) in units {
             let start = self.generators.len();
             self.generators.resize(start + self.live.len(), 0.0);
@@ -164,6 +170,14 @@ impl AffineForm {
             if let Some(column) = columns[j] {
                 self.generators[start + column] = radius;
             }
+        }
+    }
+
+    /// Has the given columns, which hold all live ones.
+    fn extend_columns(&mut self, live: Vec<u32>) {
+        if live != self.live {
+            self.generators = self.spread_out(&live);
+            self.live = live;
         }
     }
 
@@ -198,21 +212,27 @@ impl AffineForm {
         }
         self.spread = spread;
         let live: Vec<u32> = self.live.iter().copied().filter(|&j| self.spread[j as usize] != 0.0).collect();
-        if live.len() < self.live.len() {
-            self.generators = self.gathered(&live);
-            self.live = live;
-        }
+        self.keep_columns(live);
     }
 
-    /// Generators in some of the live columns.
-    fn gathered(&self, live: &[u32]) -> Vec<f64> {
-        let columns = self.columns();
-        let from: Vec<usize> = live.iter().filter_map(|&j| columns[j as usize]).collect();
-        let mut out = Vec::with_capacity(self.order() * from.len());
-        for (_, row) in self.rows() {
-            out.extend(from.iter().map(|&c| row[c]));
+    /// Drops all columns but some of the live ones, in place: a form may be a large part of all memory.
+    fn keep_columns(&mut self, live: Vec<u32>) {
+        let width = self.live.len();
+        if live.len() == width {
+            return;
         }
-        out
+        let columns = self.columns();
+        let kept: Vec<usize> = live.iter().filter_map(|&j| columns[j as usize]).collect();
+        let mut to = 0;
+        for row in 0..self.order() {
+            for column in &kept {
+                self.generators[to] = self.generators[row * width + column];
+                to += 1;
+            }
+        }
+        self.generators.truncate(to);
+        self.generators.shrink_to_fit();
+        self.live = live;
     }
 
     /// `|c| + Σ|G| + r`, rounded up: what the rounding of anything done with the form is proportional to.

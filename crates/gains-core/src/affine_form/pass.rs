@@ -80,9 +80,7 @@ impl AffineForm {
             None => None,
         };
         let changing = (0..n).filter(|&j| passing[j].as_change).map(|j| j as u32);
-        let live = union(&self.live, changing);
-        form.generators = form.spread_out(&live);
-        form.live = live;
+        form.extend_columns(union(&self.live, changing));
         let slopes: Vec<f64> = form.live.iter().map(|&j| passing[j as usize].slope).collect();
         for row in form.generators.chunks_exact_mut(slopes.len().max(1)) {
             for (g, slope) in row.iter_mut().zip(&slopes) {

@@ -1,8 +1,8 @@
 //! Joining forms, and keeping the number of their symbols within limits.
 
+use crate::affine::multiply;
 use crate::arithmetic::{TINY, analysis_error, up};
 use crate::kernels;
-use crate::operator::affine::multiply;
 
 use super::{AffineForm, Symbols, union};
 
@@ -65,6 +65,68 @@ impl AffineForm {
         form.bounds.join(&other.bounds);
         form.settle();
         form
+    }
+
+    /// A form that holds both, for forms that are nearly the same: `side` is a symbol newer than all of theirs and stands for
+    /// which of the two a vector belongs to. Several pairs of forms may be joined over the same `side`. `apart` are symbols
+    /// (increasing) that everything on one of the two sides knows nothing of.
+    ///
+    /// A vector `A(e)` of the first is `(A+B)/2 (e) + (A−B)/2 (e)`, one `B(e)` of the second the same with a minus. Of the
+    /// half difference the centre is kept exactly, `side` times it with `side = ±1`; what the symbols add to it is at most
+    /// the sum of their magnitudes, entry by entry, and goes into the remainder. So every symbol keeps its meaning for
+    /// the vectors of both, which is what lets other forms over the same symbols be joined beside these. A symbol of `apart` keeps its
+    /// generator: where it is not known it may as well be 0.
+    pub fn join_beside(&self, other: &Self, side: u32, apart: &[u32]) -> Self {
+        let n = self.len();
+        let mut symbols = Self::all_symbols([self, other].into_iter());
+        let centres: Vec<f64> =
+            self.centre.iter().zip(&other.centre).map(|(a, b)| 0.5 * a - 0.5 * b).collect();
+        let differing = (0..n).filter(|&j| centres[j] != 0.0).map(|j| j as u32);
+        let live = union(&union(&self.live, other.live.iter().copied()), differing);
+        let width = live.len();
+        let spread_out = |form: &Self| {
+            let mut all = form.aligned(&symbols).spread_out(&live);
+            all.resize(symbols.len() * width, 0.0);
+            all
+        };
+        let (mut generators, theirs) = (spread_out(self), spread_out(other));
+        let mut open = vec![0.0; width];
+        let rows = generators.chunks_exact_mut(width.max(1)).zip(theirs.chunks_exact(width.max(1)));
+        for ((mine, theirs), symbol) in rows.zip(&symbols) {
+            if apart.binary_search(symbol).is_ok() {
+                // One of the two is zero.
+                mine.iter_mut().zip(theirs).for_each(|(g, h)| *g += h);
+                continue;
+            }
+            for ((g, h), open) in mine.iter_mut().zip(theirs).zip(&mut open) {
+                *open += (0.5 * *g - 0.5 * h).abs();
+                *g = 0.5 * *g + 0.5 * h;
+            }
+        }
+        generators.extend(live.iter().map(|&j| centres[j as usize]));
+        let gamma = analysis_error(symbols.len() + 4);
+        symbols.push(side);
+        let mut remainder: Vec<f64> =
+            self.remainder.iter().zip(&other.remainder).map(|(a, b)| a.max(*b)).collect();
+        for (&j, open) in live.iter().zip(&open) {
+            remainder[j as usize] += open * (1.0 + gamma);
+        }
+        for ((r, m), k) in remainder.iter_mut().zip(self.sizes()).zip(other.sizes()) {
+            *r = if m + k > 0.0 { up(*r + 8.0 * f64::EPSILON * (m + k)) + TINY } else { *r };
+        }
+        let centre = self.centre.iter().zip(&other.centre).map(|(a, b)| 0.5 * a + 0.5 * b).collect();
+        let mut bounds = self.bounds.clone();
+        bounds.join(&other.bounds);
+        let mut form = Self { symbols, centre, live, generators, remainder, bounds, spread: Vec::new() };
+        form.settle();
+        form
+    }
+
+    /// How much wider a form is than another, all entries together, as a share of the other's width.
+    pub fn excess(&self, over: &Self) -> f64 {
+        let width =
+            |form: &Self| -> f64 { form.spread.iter().zip(&form.remainder).map(|(s, r)| s + r).sum() };
+        width(self) / width(over) - 1.0
     }
 
     /// Drops all symbols but the given (increasing) ones; what they stood for goes into the remainder.
@@ -141,9 +203,11 @@ impl AffineForm {
             unit[at] = self.remainder[j as usize];
             rows.push(unit);
         }
+        drop(all);
         let basis = basis(&mut rows, width);
         let count = rows.len();
         let flat = rows.concat();
+        drop(rows);
         let mut transposed = vec![0.0; width * width];
         for (i, q) in basis.chunks_exact(width.max(1)).enumerate() {
             for (j, q) in q.iter().enumerate() {
@@ -210,4 +274,85 @@ fn basis(rows: &mut [Vec<f64>], width: usize) -> Vec<f64> {
     }
     basis.resize(width * width, 0.0);
     basis
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interval::BoxVec;
+
+    const ENTRIES: usize = 3;
+
+    /// A form over the given symbols, with numbers of few bits, so that its vectors are exact.
+    fn form(random: &mut fastrand::Rng, symbols: &[u32]) -> AffineForm {
+        let mut short = || f64::from(random.i32(-64..=64)) / 64.0;
+        let mut form = AffineForm {
+            symbols: symbols.to_vec(),
+            centre: (0..ENTRIES).map(|_| short()).collect(),
+            live: (0..ENTRIES as u32).collect(),
+            generators: (0..symbols.len() * ENTRIES).map(|_| short()).collect(),
+            remainder: (0..ENTRIES).map(|_| short().max(0.0)).collect(),
+            bounds: BoxVec::new(vec![-1e3; ENTRIES], vec![1e3; ENTRIES]),
+            spread: Vec::new(),
+        };
+        form.settle();
+        form
+    }
+
+    /// The vector of a form for given values of its symbols and of what is not named.
+    fn vector(form: &AffineForm, value: impl Fn(u32) -> f64, unnamed: &[f64]) -> Vec<f64> {
+        let mut x: Vec<f64> = (0..ENTRIES).map(|j| form.centre[j] + form.remainder[j] * unnamed[j]).collect();
+        for (symbol, row) in form.rows() {
+            for (&j, g) in form.live.iter().zip(row) {
+                x[j as usize] += g * value(symbol);
+            }
+        }
+        x
+    }
+
+    /// Forms over symbols they share and symbols of their own: whatever values these have, where `side` says which of the
+    /// two it is, the joined form holds its vector, and so it does where nothing is said.
+    #[test]
+    fn a_form_joined_beside_others_holds_the_vectors_of_both_for_the_same_symbols() {
+        let mut random = fastrand::Rng::with_seed(36);
+        for round in 0..2_000 {
+            let a = form(&mut random, &[1, 2, 3, 5]);
+            let b = match round % 3 {
+                0 => form(&mut random, &[1, 2, 4, 6]),
+                1 => form(&mut random, &[2]),
+                _ => form(&mut random, &[1, 2, 3, 5]),
+            };
+            let apart: &[u32] = if round % 2 == 0 && round % 3 == 0 { &[3, 4, 5, 6] } else { &[] };
+            let joined = a.join_beside(&b, 9, apart);
+            assert_eq!(joined.symbols().last(), Some(&9));
+            for _ in 0..20 {
+                let values: Vec<f64> = (0..8).map(|_| if random.bool() { 1.0 } else { -1.0 }).collect();
+                let unnamed: Vec<f64> =
+                    (0..ENTRIES).map(|_| if random.bool() { 1.0 } else { -1.0 }).collect();
+                let value = |symbol: u32| values[symbol as usize];
+                for (source, side) in [(&a, 1.0), (&b, -1.0)] {
+                    let x = vector(source, value, &unnamed);
+                    // What the other side alone knows of says nothing about this one.
+                    let value = |s: u32| {
+                        if apart.contains(&s) && !source.symbols().contains(&s) { 0.0 } else { value(s) }
+                    };
+                    let known = |s: u32| Some(if s == 9 { side } else { value(s) });
+                    for slice in [joined.slice(known), joined.slice(|s| (s != 9).then(|| value(s)))] {
+                        assert!(slice.contains(&x), "round {round}: {x:?} in {slice:?}, side {side}");
+                    }
+                    assert!(joined.bounds.contains(&x), "round {round}: {x:?} in {:?}", joined.bounds);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn forms_that_are_the_same_do_not_widen() {
+        let mut random = fastrand::Rng::with_seed(37);
+        let a = form(&mut random, &[1, 2, 3]);
+        let joined = a.join_beside(&a.clone(), 9, &[]);
+        assert!(joined.excess(&a).abs() < 1e-12, "{}", joined.excess(&a));
+        let b = form(&mut random, &[4, 5, 6]);
+        assert!(a.join_beside(&b, 9, &[]).excess(&a) > 0.1);
+    }
 }

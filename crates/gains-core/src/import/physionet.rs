@@ -3,7 +3,7 @@
 //! Their dynamics are in the file three times under different names, and there is a classifier that nothing uses:
 //! only what the network needs is kept.
 
-use super::{Sidecar, shape_of, solver, training_record};
+use super::checkpoint::{Sidecar, shape_of, solver, training_record};
 use crate::description::{Description, EncoderSpec, LayerSpec, Points, Task};
 use crate::model_file::{ModelError, Tensors, facts, write_model};
 use crate::shape::Shape;

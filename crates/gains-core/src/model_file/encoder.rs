@@ -1,9 +1,9 @@
 //! Binding the encoder of a forecasting network to its weights.
 
 use super::{Builder, ModelError, check_size};
+use crate::activation::Activation;
 use crate::description::{Description, EncoderSpec, LayerSpec, Task};
 use crate::operator::Operator;
-use crate::operator::activation::Activation;
 use crate::program::{Circuit, Program};
 use crate::series_encoder::SeriesEncoder;
 use crate::shape::Shape;
@@ -18,9 +18,12 @@ pub(super) fn build(
     builder: &mut Builder<'_>,
 ) -> Result<Option<SeriesEncoder>, ModelError> {
     let (features, statics) = match (&description.task, &description.encoder) {
-        (Task::Classification { .. }, None) => return Ok(None),
+        (Task::Classification { .. } | Task::Regression { .. }, None) => return Ok(None),
         (Task::Classification { .. }, Some(_)) => {
             return Err(ModelError::Description("a classification network has an encoder".into()));
+        }
+        (Task::Regression { .. }, Some(_)) => {
+            return Err(ModelError::Description("a regression network has an encoder".into()));
         }
         (Task::Forecasting { .. }, None) => {
             return Err(ModelError::Description("a forecasting network needs an encoder".into()));

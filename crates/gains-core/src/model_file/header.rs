@@ -14,13 +14,20 @@ const LONGEST: usize = 16 << 20;
 /// The entry that holds text instead of a tensor.
 const METADATA: &str = "__metadata__";
 
-/// Refuses a header that is too long, no JSON object, or has two entries of one name.
+/// How files of `torch.save` begin: an archive, or in old ones a pickle of protocol 2 to 5. Read as the length of a header
+/// that is too long for one, so no file of ours begins like that.
+const PICKLES: [&[u8]; 5] = [b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"];
+
+/// Refuses a pickle, and a header that is too long, no JSON object, or has two entries of one name.
 pub(super) fn check(bytes: &[u8]) -> Result<(), ModelError> {
     let broken = |problem: String| ModelError::Container(problem);
     let (length, rest) =
         bytes.split_first_chunk().ok_or_else(|| broken("it ends within its length".into()))?;
     let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
     if length > LONGEST {
+        if PICKLES.iter().any(|magic| bytes.starts_with(magic)) {
+            return Err(ModelError::Pickle);
+        }
         return Err(broken(format!("its header would take {length} bytes, at most {LONGEST}")));
     }
     let header = rest.get(..length).ok_or_else(|| broken("it ends within its header".into()))?;

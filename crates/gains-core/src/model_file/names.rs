@@ -17,6 +17,12 @@ const MOST_TOLD: usize = 3;
 pub(super) fn distinct(description: &Description) -> Result<(), ModelError> {
     match &description.task {
         Task::Classification { classes } => each_once("class", classes)?,
+        Task::Regression { outputs, units } => {
+            each_once("output", outputs)?;
+            if let Some(name) = units.keys().find(|name| !outputs.contains(name)) {
+                return Err(ModelError::Description(format!("'{name}' among units is no output")));
+            }
+        }
         Task::Forecasting { features, statics, horizon, ranges, perturbed } => {
             each_once("feature", features)?;
             each_once("static", statics)?;
@@ -41,8 +47,10 @@ pub(super) fn distinct(description: &Description) -> Result<(), ModelError> {
 /// Refuses tensors that no layer uses.
 pub(super) fn all_used(description: &Description, tensors: &Tensors) -> Result<(), ModelError> {
     let owners = owners(description)?;
-    let used: BTreeSet<String> =
-        owners.keys().flat_map(|name| ["weight", "bias"].map(|part| format!("{name}.{part}"))).collect();
+    let used: BTreeSet<String> = owners
+        .iter()
+        .flat_map(|(name, owner)| owner.parts.iter().map(move |part| format!("{name}.{part}")))
+        .collect();
     let unused: Vec<&String> = tensors.keys().filter(|name| !used.contains(*name)).collect();
     if unused.is_empty() { Ok(()) } else { Err(ModelError::Unused(enumerate(&unused))) }
 }
@@ -55,8 +63,14 @@ fn each_once(what: &'static str, names: &[String]) -> Result<(), ModelError> {
     }
 }
 
+/// A layer with weights: where it stands, and what its tensors are called behind its name.
+struct Owner {
+    place: String,
+    parts: &'static [&'static str],
+}
+
 /// The layer that each name of weights belongs to.
-fn owners(description: &Description) -> Result<BTreeMap<&str, String>, ModelError> {
+fn owners(description: &Description) -> Result<BTreeMap<&str, Owner>, ModelError> {
     let mut owners = BTreeMap::new();
     if let Some(encoder) = &description.encoder {
         let parts = [
@@ -77,7 +91,7 @@ fn owners(description: &Description) -> Result<BTreeMap<&str, String>, ModelErro
 
 /// Notes the owner of every name of weights among some layers, and in them.
 fn claim<'d>(
-    owners: &mut BTreeMap<&'d str, String>,
+    owners: &mut BTreeMap<&'d str, Owner>,
     before: &str,
     layers: &'d [LayerSpec],
 ) -> Result<(), ModelError> {
@@ -92,19 +106,28 @@ fn claim<'d>(
             }
             _ => {}
         }
-        if let Some(name) = weights(spec)
-            && let Some(first) = owners.insert(name, place.clone())
-        {
+        let Some((name, parts)) = weights(spec) else { continue };
+        if let Some(first) = owners.get(name) {
+            let first = first.place.clone();
             return Err(ModelError::Shared { name: name.into(), first, second: place });
         }
+        owners.insert(name, Owner { place, parts });
     }
     Ok(())
 }
 
-/// The name of a layer's weights, if it has any.
-fn weights(spec: &LayerSpec) -> Option<&str> {
+/// The name of a layer's weights and what its tensors are called behind it, if it has any.
+fn weights(spec: &LayerSpec) -> Option<(&str, &'static [&'static str])> {
+    const AFFINE: &[&str] = &["weight", "bias"];
     match spec {
-        LayerSpec::Conv2d { name, .. } | LayerSpec::Linear { name, .. } => Some(name),
+        LayerSpec::Conv2d { name, .. } | LayerSpec::Linear { name, .. } => Some((name, AFFINE)),
+        LayerSpec::BatchNorm { name, affine: true, .. } => {
+            Some((name, &["weight", "bias", "running_mean", "running_var"]))
+        }
+        LayerSpec::BatchNorm { name, affine: false, .. } => Some((name, &["running_mean", "running_var"])),
+        LayerSpec::GroupNorm { name, affine: true, .. } | LayerSpec::LayerNorm { name, affine: true, .. } => {
+            Some((name, AFFINE))
+        }
         _ => None,
     }
 }

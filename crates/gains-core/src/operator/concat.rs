@@ -1,19 +1,18 @@
-//! Vectors one after the other.
+//! Tensors one after the other.
 
 use crate::interval::BoxVec;
 use crate::rows::Rows;
 use crate::shape::Shape;
 use crate::support::Support;
 
-/// One vector after the other.
+/// One tensor after the other, as they lie in memory; the result is a vector.
 #[derive(Clone, Debug, Default)]
 pub struct Concat;
 
 impl Concat {
     /// Shape of the value: the lengths add up.
-    pub fn shape(first: Shape, arguments: &[Shape]) -> Option<Shape> {
-        let flat = arguments.iter().all(|s| s.positions() == 1) && first.positions() == 1;
-        flat.then(|| Shape::flat(arguments.iter().map(|s| s.channels).sum()))
+    pub fn shape(arguments: &[Shape]) -> Shape {
+        Shape::flat(arguments.iter().map(Shape::len).sum())
     }
 
     pub(super) fn image(arguments: &[&BoxVec]) -> BoxVec {

@@ -12,17 +12,19 @@
 //!
 //! Nothing outside this folder tells operators apart, but for the ODE, which is no [`Operator`]: it takes a solver.
 
-pub mod activation;
-pub mod affine;
+mod affine;
 pub mod blend;
 pub mod concat;
 pub mod curve;
+pub mod maximum;
 pub mod product;
 pub mod slice;
 pub mod sum;
 
 use std::sync::Arc;
 
+use crate::activation::Activation;
+use crate::affine::{AffineMap, Matrix};
 use crate::affine_form::{AffineForm, Symbols};
 use crate::arithmetic::{Arithmetic, Precision};
 use crate::dag::Value;
@@ -31,12 +33,11 @@ use crate::rows::Rows;
 use crate::shape::Shape;
 use crate::support::Support;
 
-use activation::Activation;
-use affine::{AffineKnown, AffineMap, Matrix};
+pub use affine::AffineKnown;
 use blend::{Blend, BlendKnown};
 use concat::Concat;
 use curve::CurveKnown;
-use product::ProductKnown;
+use product::PlanesKnown;
 use slice::Slice;
 use sum::Sum;
 
@@ -51,6 +52,8 @@ pub enum Operator {
     Sum(Sum),
     /// `x·y`, entry by entry.
     Product,
+    /// `max(x, y)`, entry by entry.
+    Maximum,
     /// `(1 − u)·g + u·y`, entry by entry, for `u` inside [0, 1].
     Blend(Blend),
     /// One after the other.
@@ -70,8 +73,8 @@ pub enum Known {
     Curve(CurveKnown),
     /// A sum: what rounding costs, for a coefficient of one.
     Sum(Vec<f64>),
-    /// A product of known factors.
-    Product(ProductKnown),
+    /// A product or a maximum of known arguments.
+    Planes(PlanesKnown),
     /// A blend of known arguments.
     Blend(BlendKnown),
     /// The change of a non-linear operator, as lines in the change of each of its arguments.
@@ -96,7 +99,7 @@ impl Known {
             Self::Affine(known) => known.bytes(),
             Self::Curve(known) => known.bytes(),
             Self::Sum(owed) => 8 * owed.len(),
-            Self::Product(known) => known.bytes(),
+            Self::Planes(known) => known.bytes(),
             Self::Blend(known) => known.bytes(),
             Self::Change(known) => {
                 known.lines.iter().map(|lines| 40 * lines.len() + 4 * known.on.len()).sum()
@@ -180,9 +183,9 @@ impl Operator {
             (Self::Sum(sum), [first, ..]) => (sum.coefficients.len() == arguments.len()
                 && arguments.iter().all(|s| s == first))
             .then_some(*first),
-            (Self::Product, [x, y]) => (x == y).then_some(*x),
+            (Self::Product | Self::Maximum, [x, y]) => (x == y).then_some(*x),
             (Self::Blend(_), [u, g, y]) => (u == g && g == y).then_some(*u),
-            (Self::Concat(_), [first, ..]) => Concat::shape(*first, arguments),
+            (Self::Concat(_), [_, ..]) => Some(Concat::shape(arguments)),
             (Self::Slice(slice), [x]) => slice.shape(*x),
             _ => None,
         }
@@ -195,6 +198,7 @@ impl Operator {
             Self::Curve(f) => arguments[0].iter().map(|&x| f.value(x)).collect(),
             Self::Sum(sum) => sum.evaluate(arguments, precision),
             Self::Product => product::evaluate(arguments),
+            Self::Maximum => return maximum::evaluate(arguments),
             Self::Blend(_) => blend::evaluate(arguments),
             Self::Concat(_) => return arguments.concat(),
             Self::Slice(slice) => return arguments[0][slice.range()].to_vec(),
@@ -212,6 +216,7 @@ impl Operator {
             }
             Self::Sum(sum) => sum.gradient(cotangent),
             Self::Product => product::gradient(arguments, cotangent),
+            Self::Maximum => maximum::gradient(arguments, cotangent),
             Self::Blend(_) => blend::gradient(arguments, cotangent),
             Self::Concat(_) => Concat::gradient(arguments, cotangent),
             Self::Slice(slice) => vec![slice.gradient(arguments[0].len(), cotangent)],
@@ -232,6 +237,7 @@ impl Operator {
             Self::Curve(f) => plain(f.image_box(arguments[0], arithmetic)),
             Self::Sum(sum) => sum.image(arguments, arithmetic),
             Self::Product => plain(product::image(arguments, arithmetic)),
+            Self::Maximum => plain(maximum::image(arguments)),
             Self::Blend(blend) => plain(blend.image(arguments, arithmetic)),
             Self::Concat(_) => plain(Concat::image(arguments)),
             Self::Slice(slice) => plain(slice.image(arguments[0])),
@@ -246,6 +252,7 @@ impl Operator {
             Self::Curve(f) => plain(curve::change(*f, c)),
             Self::Sum(sum) => sum.change(c),
             Self::Product => plain(product::change(c)),
+            Self::Maximum => plain(maximum::change(c)),
             Self::Blend(_) => plain(blend::change(c)),
             Self::Concat(_) => plain(Concat::image(c.apart)),
             Self::Slice(slice) => plain(slice.image(c.apart[0])),
@@ -265,7 +272,8 @@ impl Operator {
             Self::Affine(map) => Known::Affine(AffineKnown::of_value(map, magnitude, on, time)),
             Self::Curve(f) => Known::Curve(CurveKnown::new(*f, arguments[0], on)),
             Self::Sum(sum) => Known::Sum(sum.owed(magnitude, arithmetic)),
-            Self::Product => Known::Product(ProductKnown::new(arguments, arithmetic)),
+            Self::Product => Known::Planes(PlanesKnown::of_product(arguments, arithmetic)),
+            Self::Maximum => Known::Planes(PlanesKnown::of_maximum(arguments)),
             Self::Blend(_) => Known::Blend(BlendKnown::new(arguments, arithmetic)),
             Self::Concat(_) | Self::Slice(_) => Known::Nothing,
         }
@@ -279,6 +287,7 @@ impl Operator {
             Self::Curve(f) => Known::Change(curve::known_change(*f, c, moved, on)),
             Self::Sum(sum) => Known::Sum(sum.owed_by_change(c, magnitude)),
             Self::Product => Known::Change(product::known_change(c, on)),
+            Self::Maximum => Known::Change(maximum::known_change(c, on)),
             Self::Blend(_) => Known::Change(blend::known_change(c, on)),
             Self::Concat(_) | Self::Slice(_) => Known::Nothing,
         }
@@ -288,6 +297,11 @@ impl Operator {
     /// only the entries of the argument that are not identically zero, else those of the value.
     pub fn keeps_zeros(&self) -> bool {
         !matches!(self, Self::Curve(_))
+    }
+
+    /// Whether rows on their way back may ask where their bound is attained ([`Steering::at`]).
+    pub fn asks_for_points(&self) -> bool {
+        !matches!(self, Self::Affine(_) | Self::Sum(_) | Self::Concat(_) | Self::Slice(_))
     }
 
     /// Pulls rows on the value back to rows on the arguments, whose sum is nowhere above them.
@@ -307,7 +321,7 @@ impl Operator {
                 vec![rows]
             }
             (Self::Sum(sum), Known::Sum(owed)) => sum.pull(owed, rows),
-            (Self::Product, Known::Product(known)) => known.pull(rows, spot, steering),
+            (Self::Product | Self::Maximum, Known::Planes(known)) => known.pull(rows, spot, steering),
             (Self::Blend(_), Known::Blend(known)) => known.pull(rows, spot, steering),
             (_, Known::Change(known)) => {
                 rows = known.placed(rows);
@@ -339,6 +353,7 @@ impl Operator {
             }
             Self::Sum(sum) => sum.form(arguments, arithmetic),
             Self::Product => product::form(arguments[0], arguments[1], arithmetic, symbols),
+            Self::Maximum => maximum::form(arguments[0], arguments[1], symbols),
             Self::Blend(_) => blend::form(arguments, arithmetic, symbols),
             Self::Concat(_) => AffineForm::concat(arguments),
             Self::Slice(slice) => arguments[0].part(slice.range()),

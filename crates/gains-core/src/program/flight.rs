@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::affine::Matrix;
 use crate::arithmetic::{Arithmetic, TINY, down};
 use crate::dag::{Dag, Value};
 use crate::interval::BoxVec;
-use crate::operator::affine::Matrix;
 use crate::operator::{Known, Operator, Spot, Steering};
 use crate::rows::Rows;
 use crate::shape::Shape;
@@ -79,11 +79,16 @@ impl Flight {
 
     /// Certified lower bounds over boxes of all values.
     pub fn lower_bounds<'b>(&self, domain: impl Fn(Value) -> &'b BoxVec) -> Vec<f64> {
+        self.bounded_by(|value, rows| rows.lower_bounds(domain(value)))
+    }
+
+    /// Certified lower bounds, given those of the rows on each value.
+    pub fn bounded_by(&self, bounds: impl Fn(Value, &Rows) -> Vec<f64>) -> Vec<f64> {
         let mut parts = self.on.iter().enumerate().filter_map(|(v, rows)| Some((v, rows.as_ref()?)));
         let Some((value, rows)) = parts.next() else { return vec![f64::NEG_INFINITY; self.count] };
-        let mut lower = rows.lower_bounds(domain(value));
+        let mut lower = bounds(value, rows);
         for (value, rows) in parts {
-            for (sum, part) in lower.iter_mut().zip(rows.lower_bounds(domain(value))) {
+            for (sum, part) in lower.iter_mut().zip(bounds(value, rows)) {
                 // What is rounded is the sum, so that much is owed.
                 *sum = down(*sum + part) - TINY;
                 if sum.is_nan() {

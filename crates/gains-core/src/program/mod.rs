@@ -14,10 +14,10 @@ pub use trace::Trace;
 
 use std::sync::{Arc, OnceLock};
 
+use crate::affine::Matrix;
 use crate::dag::Dag;
 use crate::description::SolverSpec;
 use crate::operator::Operator;
-use crate::operator::affine::Matrix;
 use crate::shape::Shape;
 
 /// A graph of operators without a solver.
@@ -125,6 +125,23 @@ impl Program {
             });
         }
         changed.set_output(here[self.output()]);
+        changed
+    }
+
+    /// The same program with other solvers.
+    pub fn with_solvers(&self, solver: impl Fn(&Ode) -> SolverSpec) -> Self {
+        let mut changed = Self::new(self.inputs().to_vec());
+        for (_, node) in self.nodes() {
+            let operator = match &node.operator {
+                Step::Ode(ode) => {
+                    let block = Arc::new(OdeBlock::new(ode.block.dynamics.clone(), solver(ode)));
+                    Step::Ode(Ode { block, end_time: ode.end_time })
+                }
+                plain => plain.clone(),
+            };
+            changed.push(operator, node.from.clone(), node.shape);
+        }
+        changed.set_output(self.output());
         changed
     }
 

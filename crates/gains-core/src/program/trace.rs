@@ -8,7 +8,7 @@ use crate::operator::{Known, Operator};
 use crate::support::Support;
 
 use super::{Circuit, Way};
-use crate::operator::affine::Matrix;
+use crate::affine::Matrix;
 
 /// What rows meet on their way back through one evaluation of a circuit, or through the change between two.
 #[derive(Clone, Debug, Default)]

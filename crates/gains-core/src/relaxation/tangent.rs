@@ -1,9 +1,9 @@
 //! Tangents of sigmoid and tanh, for intervals that are neither tiny nor on one side of zero.
 
 use super::{Line, Relaxation};
+use crate::activation::Activation;
 use crate::arithmetic::{Arithmetic, TINY, down_product, up};
 use crate::interval::Interval;
-use crate::operator::activation::Activation;
 
 /// Halvings of the interval in which the point of contact is sought.
 const HALVINGS: usize = 12;
@@ -36,7 +36,7 @@ impl Relaxation {
 fn below(f: Activation, x: Interval, arithmetic: Arithmetic) -> Line {
     let Interval { lower: l, upper: u } = x;
     let (at_l, at_u) = (f.value(l), f.value(u));
-    let error = f.evaluation_error(1.0, arithmetic);
+    let error = f.evaluation_error(x, 1.0, arithmetic);
     // At slope `m`, f(end) − m·end, rounded down.
     let rest = |value: f64, slope: f64, end: f64| {
         let product = slope * end;

@@ -1,6 +1,6 @@
 //! Affine forms whose symbols are not each other's first ones: what is done to them holds what is done to points.
 
-use gains_core::affine_form::{AffineForm, Symbols};
+use gains_core::affine_form::{AffineForm, Passing, Symbols};
 use gains_core::operator::Forming;
 use gains_core::{Arithmetic, BoxVec, Operator, Precision, Shape};
 
@@ -11,6 +11,14 @@ fn holds(b: &BoxVec, point: &[f64]) -> bool {
     let close = |x: f64| 1e-11 * (1.0 + x.abs());
     point.len() == b.len()
         && point.iter().enumerate().all(|(i, x)| b.lower[i] - close(*x) <= *x && *x <= b.upper[i] + close(*x))
+}
+
+/// The same form, known only up to the given distances.
+fn loose(form: &AffineForm, by: &[f64]) -> AffineForm {
+    let mut form = form.clone();
+    form.remainder.iter_mut().zip(by).for_each(|(r, by)| *r += by);
+    form.bounds.widen(|i| by[i]);
+    form
 }
 
 /// A box of inputs, its form, and the number of its first symbol.
@@ -108,19 +116,11 @@ fn operators_on_forms_hold_their_points() {
                 region.iter().map(|b| AffineForm::from_box(b, &mut symbols)).collect();
             // Remainders of their own: what is known only up to a distance.
             let vague = [0.0, 1e-2, 0.3][round / 3 % 3];
-            let loose = |form: &AffineForm, region: &BoxVec| {
-                let mut form = form.clone();
-                let mut wide = region.clone();
-                wide.widen(|_| vague);
-                form.loosen(&[vague; WIDTH], wide);
-                form
-            };
             let gate = matches!(operator, Operator::Blend(_));
             let now: Vec<AffineForm> = forms
                 .iter()
-                .zip(&region)
                 .enumerate()
-                .map(|(k, (form, b))| if gate && k == 0 { form.clone() } else { loose(form, b) })
+                .map(|(k, form)| if gate && k == 0 { form.clone() } else { loose(form, &[vague; WIDTH]) })
                 .collect();
             let formed = Forming {
                 time: 0.5,
@@ -168,6 +168,53 @@ fn operators_on_forms_hold_their_points() {
                     );
                 }
             }
+        }
+    }
+}
+
+/// What passes as a change holds `output + slope·(x − input) + offset` for any vectors of the three forms that agree in
+/// their symbols, each as far off as its remainder allows.
+#[test]
+fn changes_hold_what_all_three_remainders_allow() {
+    let mut random = fastrand::Rng::with_seed(63);
+    for round in 0..300 {
+        let mut symbols = Symbols::default();
+        let source = Source::new(&mut random, &mut symbols);
+        let maps: Vec<_> = (0..3).map(|_| linear_map(&mut random, 3, WIDTH, false)).collect();
+        let vague: Vec<Vec<f64>> = (0..3)
+            .map(|_| {
+                let scale = [0.0, 1e-3, 0.1][random.usize(0..3)];
+                numbers(&mut random, WIDTH, scale).iter().map(|v| v.abs()).collect()
+            })
+            .collect();
+        let form = |k: usize| {
+            let exact = source.form.affine(&maps[k], None, 0.0, Arithmetic::Real, false);
+            loose(&exact, &vague[k])
+        };
+        let [x, input, output] = [0, 1, 2].map(form);
+        let (slopes, offsets) = (numbers(&mut random, WIDTH, 1.5), numbers(&mut random, WIDTH, 1.0));
+        let passing: Vec<Passing> = (0..WIDTH)
+            .map(|i| Passing { slope: slopes[i], offset: offsets[i], radius: 0.0, as_change: random.bool() })
+            .collect();
+        let anything = BoxVec::new(vec![-1e3; WIDTH], vec![1e3; WIDTH]);
+        let passed = x.pass(&passing, anything, Some((&input, &output)), &mut symbols);
+        for _ in 0..12 {
+            let point = inside(&mut random, &source.region);
+            let mut known = Vec::new();
+            source.values(&point, &mut known);
+            let slice = passed.slice(|symbol| known.iter().find(|(s, _)| *s == symbol).map(|k| k.1));
+            let mut vector = |k: usize| -> Vec<f64> {
+                let exact = maps[k].apply(&point, 0.0).into_iter().zip(&vague[k]);
+                exact.map(|(x, by)| if random.bool() { x + by } else { x - by }).collect()
+            };
+            let [x, input, output] = [0, 1, 2].map(&mut vector);
+            let value: Vec<f64> = (0..WIDTH)
+                .map(|i| {
+                    let since = if passing[i].as_change { output[i] - slopes[i] * input[i] } else { 0.0 };
+                    slopes[i] * x[i] + since + offsets[i]
+                })
+                .collect();
+            assert!(holds(&slice, &value), "round {round}: {value:?} not in {slice:?}");
         }
     }
 }

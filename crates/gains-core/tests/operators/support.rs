@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use gains_core::affine::{BatchStatistics, GroupMean, Part, Scale, Selection};
 use gains_core::operator::blend::Blend;
 use gains_core::operator::concat::Concat;
 use gains_core::operator::curve::CurveKnown;
 use gains_core::operator::slice::Slice;
 use gains_core::operator::sum::Sum;
 use gains_core::operator::{Elementwise, Steering};
-use gains_core::{Activation, AffineMap, Arithmetic, BoxVec, LowerSlope, Operator, Rows, affine};
+use gains_core::smooth::Smooth;
+use gains_core::{Activation, AffineMap, Arithmetic, BoxVec, LowerSlope, Operator, Rows, Shape, affine};
 
 /// Entries of every argument.
 pub const WIDTH: usize = 4;
@@ -48,7 +50,33 @@ pub fn operators(random: &mut fastrand::Rng) -> Vec<(Operator, usize)> {
         Activation::Tanh,
         Activation::Absolute,
     ];
-    let mut all: Vec<(Operator, usize)> = curves.map(|f| (Operator::Curve(f), 1)).to_vec();
+    let smooth = [
+        Smooth::Softplus,
+        Smooth::Silu,
+        Smooth::Gelu,
+        Smooth::GeluTanh,
+        Smooth::Elu { alpha: 0.7 },
+        Smooth::Sin,
+        Smooth::Cos,
+        Smooth::Square,
+        Smooth::Clamp { low: -0.3, high: 0.7 },
+        Smooth::InverseRoot { eps: 0.1 },
+    ];
+    let curves = curves.into_iter().chain(smooth.map(Activation::Smooth));
+    let mut all: Vec<(Operator, usize)> = curves.map(|f| (Operator::Curve(f), 1)).collect();
+    let shape = Shape::flat(WIDTH);
+    let (mean, variance) = (numbers(random, WIDTH, 1.0), vec![0.5, 2.0, 0.0, 0.1]);
+    let statistics = BatchStatistics { mean: &mean, variance: &variance, eps: 1e-2, affine: None };
+    let maps = [
+        AffineMap::Scale(Scale::batch_norm(shape, statistics)),
+        AffineMap::Group(GroupMean::new(shape, 2, Part::Rest).unwrap()),
+        AffineMap::Group(GroupMean::new(shape, 1, Part::Mean).unwrap()),
+        AffineMap::Select(Selection::pad(shape, [1, 2], [0, 0], [0, 0]).unwrap()),
+        AffineMap::Select(Selection::channels(shape, 1..3).unwrap()),
+        AffineMap::Select(Selection::reshape(shape, Shape::image(2, 1, 2))),
+    ];
+    all.extend(maps.map(|map| (Operator::Affine(Arc::new(map)), 1)));
+    all.push((Operator::Maximum, 2));
     let coefficients = numbers(random, 3, 2.0);
     all.extend([
         (Operator::Affine(Arc::new(linear_map(random, WIDTH, WIDTH, true))), 1),

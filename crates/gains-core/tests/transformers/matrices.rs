@@ -1,6 +1,8 @@
 //! Affine maps beside the dense matrices they stand for, written down from the definition of each layer.
 
-use gains_core::affine::{AveragePool, ChannelScale, Conv2d, ConvGeometry, Permutation};
+use gains_core::affine::{
+    AveragePool, BatchStatistics, Conv2d, ConvGeometry, GroupMean, Part, Scale, Selection,
+};
 use gains_core::{AffineMap, BoxVec, Shape};
 
 use crate::exact::Exact;
@@ -149,7 +151,7 @@ impl Defined {
         let shape = Shape::image(random.usize(1..4), random.usize(1..4), random.usize(1..4));
         let mean = numbers(random, shape.channels, 1.0);
         let std: Vec<f64> = (0..shape.channels).map(|_| 0.05 + random.f64()).collect();
-        let map = AffineMap::Scale(ChannelScale::normalise(shape, &mean, &std));
+        let map = AffineMap::Scale(Scale::normalise(shape, &mean, &std));
         let mut this = Self::blank(format!("normalise {shape:?}"), map);
         for i in 0..shape.len() {
             let c = i % shape.channels;
@@ -163,16 +165,167 @@ impl Defined {
     pub fn flatten(random: &mut fastrand::Rng) -> Self {
         let shape = Shape::image(random.usize(1..4), random.usize(2..4), random.usize(1..4));
         let mut this =
-            Self::blank(format!("flatten {shape:?}"), AffineMap::Permute(Permutation::flatten(shape)));
+            Self::blank(format!("flatten {shape:?}"), AffineMap::Select(Selection::flatten(shape)));
         for (y, x, c) in places(shape) {
             this.matrix[(c * shape.height + y) * shape.width + x][at(shape, y, x, c)] = 1.0.into();
         }
         this
     }
 
+    /// Statistics whose square roots are exact; bias and mean have the same sign in what is added, so that they do not cancel.
+    pub fn batch_norm(random: &mut fastrand::Rng) -> Self {
+        let shape = Shape::image(random.usize(1..4), random.usize(1..4), random.usize(1..4));
+        let eps = 0.5_f64.powi(10);
+        let roots: Vec<f64> = (0..shape.channels).map(|_| f64::from(random.u8(1..9)) / 4.0).collect();
+        let variance: Vec<f64> = roots.iter().map(|r| r * r - eps).collect();
+        let (mean, weight) = (numbers(random, shape.channels, 1.0), numbers(random, shape.channels, 2.0));
+        let bias: Vec<f64> =
+            mean.iter().zip(&weight).map(|(m, w)| -(m * w).signum() * random.f64()).collect();
+        let affine = Some((&weight[..], &bias[..]));
+        let map = Scale::batch_norm(shape, BatchStatistics { mean: &mean, variance: &variance, eps, affine });
+        let mut this = Self::blank(format!("batch norm {shape:?}"), AffineMap::Scale(map));
+        for i in 0..shape.len() {
+            let c = i % shape.channels;
+            let factor = Exact::from(weight[c]).over(&Exact::from(roots[c]));
+            this.bias[i] = &Exact::from(bias[c]) - &(&Exact::from(mean[c]) * &factor);
+            this.matrix[i][i] = factor;
+        }
+        this
+    }
+
+    /// Factors and summands of every entry.
+    pub fn scale(random: &mut fastrand::Rng) -> Self {
+        let shape = Shape::image(random.usize(1..4), random.usize(1..4), random.usize(1..4));
+        let (weight, bias) = (numbers(random, shape.len(), 1.0), numbers(random, shape.len(), 1.0));
+        let map = AffineMap::Scale(Scale::affine(shape, weight.clone(), bias.clone()));
+        let mut this = Self::blank(format!("scale {shape:?}"), map);
+        for i in 0..shape.len() {
+            this.matrix[i][i] = weight[i].into();
+            this.bias[i] = bias[i].into();
+        }
+        this
+    }
+
+    pub fn group(random: &mut fastrand::Rng) -> Option<Self> {
+        let (groups, each) = (random.usize(1..4), random.usize(1..3));
+        let shape = Shape::image(random.usize(1..4), random.usize(1..4), groups * each);
+        let part = if random.bool() { Part::Mean } else { Part::Rest };
+        let map = AffineMap::Group(GroupMean::new(shape, groups, part)?);
+        let mut this = Self::blank(format!("{part:?} of {groups} groups {shape:?}"), map);
+        let share = Exact::from(1.0).over(&Exact::from((shape.positions() * each) as f64));
+        for i in 0..shape.len() {
+            for j in 0..shape.len() {
+                let together = i % shape.channels / each == j % shape.channels / each;
+                let mean = if together { share.clone() } else { Exact::zero() };
+                this.matrix[i][j] = match part {
+                    Part::Mean => mean,
+                    Part::Rest => &Exact::from(f64::from(u8::from(i == j))) - &mean,
+                };
+            }
+        }
+        Some(this)
+    }
+
+    /// Zeros around; the same entries otherwise.
+    pub fn pad(random: &mut fastrand::Rng) -> Option<Self> {
+        let input = Shape::image(random.usize(1..4), random.usize(1..4), random.usize(1..4));
+        let mut by = || [random.usize(0..3), random.usize(0..3)];
+        let (channels, rows, columns) = (by(), by(), by());
+        let map = Selection::pad(input, channels, rows, columns)?;
+        let mut this =
+            Self::blank(format!("pad {input:?} {channels:?} {rows:?} {columns:?}"), AffineMap::Select(map));
+        let output = this.map.output();
+        for (y, x, c) in places(input) {
+            let to = at(output, y + rows[0], x + columns[0], c + channels[0]);
+            this.matrix[to][at(input, y, x, c)] = 1.0.into();
+        }
+        Some(this)
+    }
+
+    /// Some channels of an image.
+    pub fn channels(random: &mut fastrand::Rng) -> Option<Self> {
+        let input = Shape::image(random.usize(1..4), random.usize(1..4), random.usize(1..6));
+        let first = random.usize(0..input.channels);
+        let end = random.usize(first + 1..=input.channels);
+        let map = AffineMap::Select(Selection::channels(input, first..end)?);
+        let mut this = Self::blank(format!("channels {first}..{end} of {input:?}"), map);
+        let output = this.map.output();
+        for (y, x, c) in places(output) {
+            this.matrix[at(output, y, x, c)][at(input, y, x, c + first)] = 1.0.into();
+        }
+        Some(this)
+    }
+
+    /// Images whose channels come together; before they lie one after the other.
+    pub fn interleave(random: &mut fastrand::Rng) -> Option<Self> {
+        let (height, width) = (random.usize(1..4), random.usize(1..4));
+        let images: Vec<Shape> =
+            (0..random.usize(1..4)).map(|_| Shape::image(height, width, random.usize(1..4))).collect();
+        let map = AffineMap::Select(Selection::interleave(&images)?);
+        let mut this = Self::blank(format!("interleave {images:?}"), map);
+        let output = this.map.output();
+        let (mut start, mut channel) = (0, 0);
+        for image in images {
+            for (y, x, c) in places(image) {
+                this.matrix[at(output, y, x, channel + c)][start + at(image, y, x, c)] = 1.0.into();
+            }
+            start += image.len();
+            channel += image.channels;
+        }
+        Some(this)
+    }
+
+    /// Another shape of the same entries, listed channel by channel.
+    pub fn reshape(random: &mut fastrand::Rng) -> Self {
+        let (a, b, c) = (random.usize(1..4), random.usize(1..4), random.usize(1..4));
+        let (input, output) = (Shape::image(a, b, c), Shape::image(c, a, b));
+        let map = AffineMap::Select(Selection::reshape(input, output));
+        let mut this = Self::blank(format!("reshape {input:?} to {output:?}"), map);
+        let number = |s: Shape, y: usize, x: usize, c: usize| (c * s.height + y) * s.width + x;
+        for (y, x, c) in places(input) {
+            let found = places(output).find(|&(v, w, d)| number(output, v, w, d) == number(input, y, x, c));
+            let (v, w, d) = found.expect("as many entries");
+            this.matrix[at(output, v, w, d)][at(input, y, x, c)] = 1.0.into();
+        }
+        this
+    }
+
+    /// One tap of a kernel; where it is beside the image, another one that is not.
+    pub fn tap(random: &mut fastrand::Rng) -> Option<Self> {
+        let input = Shape::image(random.usize(1..6), random.usize(1..6), random.usize(1..3));
+        let pair = |random: &mut fastrand::Rng, most: usize| (random.usize(1..=most), random.usize(1..=most));
+        let (kernel, stride) = (pair(random, 3), pair(random, 3));
+        let padding = (random.usize(0..=kernel.0 / 2), random.usize(0..=kernel.1 / 2));
+        let g = ConvGeometry { kernel, stride, padding, dilation: (1, 1) };
+        let tap = (random.usize(0..kernel.0), random.usize(0..kernel.1));
+        let map = AffineMap::Select(Selection::tap(input, g, tap)?);
+        let mut this = Self::blank(format!("tap {tap:?} of {g:?} on {input:?}"), map);
+        let output = this.map.output();
+        let along = |at: usize, tap: usize, stride: usize, padding: usize, kernel: usize, size: usize| {
+            let wanted = (at * stride + tap) as isize - padding as isize;
+            let taps = (0..kernel).map(|k| (at * stride + k) as isize - padding as isize);
+            let inside = taps.filter(|p| (0..size as isize).contains(p));
+            inside.min_by_key(|p| (p - wanted).abs()).expect("a kernel touches the image") as usize
+        };
+        for (y, x, c) in places(output) {
+            let row = along(y, tap.0, stride.0, padding.0, kernel.0, input.height);
+            let column = along(x, tap.1, stride.1, padding.1, kernel.1, input.width);
+            this.matrix[at(output, y, x, c)][at(input, row, column, c)] = 1.0.into();
+        }
+        Some(this)
+    }
+
     /// One of everything, drawn anew.
     pub fn all(random: &mut fastrand::Rng, scale: f64) -> Vec<Self> {
         let mut maps = vec![Self::normalise(random), Self::flatten(random)];
+        // Drawn from numbers of their own, so that the others stay what they were.
+        let own = &mut random.clone();
+        maps.extend([Self::batch_norm(own), Self::scale(own), Self::reshape(own)]);
+        maps.extend(Self::group(own));
+        maps.extend(Self::pad(own));
+        maps.extend(Self::channels(own));
+        maps.extend(Self::interleave(own));
+        maps.extend(Self::tap(own));
         maps.extend(Self::conv(random, scale));
         maps.extend(Self::conv(random, scale));
         maps.extend(Self::linear(random, scale));

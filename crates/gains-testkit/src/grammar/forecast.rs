@@ -4,7 +4,7 @@ use gains_core::Shape;
 use gains_core::description::{Description, EncoderSpec, LayerSpec, Points, Task};
 use gains_ode::Observations;
 
-use super::layers::{Author, Place, any_shape};
+use super::layers::{Author, Place, any_shape, does_nothing};
 use super::weights::{Mood, inputs};
 use crate::choices::Choices;
 use crate::model::{Model, names};
@@ -35,7 +35,7 @@ fn part(author: &mut Author<'_>, name: &str, from: usize, to: Shape, gate: bool)
         layers.push(LayerSpec::Sigmoid {});
     }
     // What keeps no layer when it is loaded is refused.
-    if layers.iter().all(|layer| matches!(layer, LayerSpec::Flatten {})) {
+    if layers.iter().all(does_nothing) {
         layers.push(author.activation());
     }
     layers

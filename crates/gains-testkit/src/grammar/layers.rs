@@ -1,7 +1,7 @@
 //! Writing layers that fit each other.
 
 use gains_core::Shape;
-use gains_core::description::{Join, LayerSpec};
+use gains_core::description::{Approximation, Join, LayerSpec};
 use gains_core::model_file::Tensors;
 
 use super::MOST_ENTRIES;
@@ -177,13 +177,116 @@ impl<'a> Author<'a> {
         if self.mood == Mood::Sparse && !self.choices.chance(15) {
             return LayerSpec::Relu {};
         }
-        match self.choices.below(8) {
-            0..=2 => LayerSpec::Relu {},
-            3 => LayerSpec::LeakyRelu { slope: self.choices.pick(&[0.125, 0.0, 1.0, 0.1]) },
-            4 | 5 => LayerSpec::Tanh {},
-            6 => LayerSpec::Sigmoid {},
-            _ => LayerSpec::Absolute {},
+        match self.choices.below(19) {
+            0..=3 => LayerSpec::Relu {},
+            4 => LayerSpec::LeakyRelu { slope: self.choices.pick(&[0.125, 0.0, 1.0, 0.1]) },
+            5 | 6 => LayerSpec::Tanh {},
+            7 => LayerSpec::Sigmoid {},
+            8 => LayerSpec::Absolute {},
+            9 => LayerSpec::Softplus {},
+            10 => LayerSpec::Silu {},
+            11 => LayerSpec::Gelu { approximate: Approximation::None },
+            12 => LayerSpec::Gelu { approximate: Approximation::Tanh },
+            13 => LayerSpec::Elu { alpha: self.choices.pick(&[1.0, 0.5, 0.0, 3.0, 0.1]) },
+            14 => LayerSpec::Sin {},
+            15 => LayerSpec::Cos {},
+            16 => self.clamp(),
+            17 => LayerSpec::Relu6 {},
+            _ if self.choices.chance(30) => LayerSpec::Square {},
+            _ => LayerSpec::Softplus {},
         }
+    }
+
+    fn clamp(&mut self) -> LayerSpec {
+        let (low, high) =
+            self.choices.pick(&[(-1.0, 1.0), (-0.1, 0.3), (0.5, 2.0), (0.25, 0.25), (-1e15, 0.0)]);
+        if self.choices.chance(50) {
+            LayerSpec::Clamp { low, high }
+        } else {
+            LayerSpec::Hardtanh { low, high }
+        }
+    }
+
+    fn channel_norm(&mut self) -> LayerSpec {
+        let (channels, affine) = (self.shape.channels, self.choices.chance(70));
+        let name = format!("{}{}", self.prefix, self.tensors.len() / 2);
+        let eps = self.choices.pick(&[1e-5, 0.125, 1e-3]);
+        let variance = (0..channels).map(|_| self.choices.pick(&[1.0, 0.25, 0.0, 4.0, 1e-6])).collect();
+        let mut part = |part: &str, values: Vec<f64>| {
+            self.tensors.insert(format!("{name}.{part}"), (vec![channels], values));
+        };
+        part("running_var", variance);
+        part("running_mean", biases(self.choices, self.mood, channels));
+        if affine {
+            part("weight", weights(self.choices, self.mood, channels, 1));
+            part("bias", biases(self.choices, self.mood, channels));
+        }
+        LayerSpec::BatchNorm { name, channels, eps, affine }
+    }
+
+    /// Of groups of channels, or of everything.
+    fn group_norm(&mut self) -> LayerSpec {
+        let (channels, affine) = (self.shape.channels, self.choices.chance(60));
+        let name = format!("{}{}", self.prefix, self.tensors.len() / 2);
+        let eps = self.choices.pick(&[1e-5, 0.125, 1e-3]);
+        let all = self.choices.chance(30);
+        if affine {
+            let image = vec![channels, self.shape.height, self.shape.width];
+            let shape = if all && self.shape.positions() > 1 { image } else { vec![channels] };
+            let count = shape.iter().product();
+            let (factors, summands) =
+                (weights(self.choices, self.mood, count, 1), biases(self.choices, self.mood, count));
+            self.tensors.insert(format!("{name}.weight"), (shape.clone(), factors));
+            self.tensors.insert(format!("{name}.bias"), (shape, summands));
+        }
+        if all {
+            return LayerSpec::LayerNorm { name, eps, affine };
+        }
+        let fitting: Vec<usize> = (1..=channels).filter(|groups| channels.is_multiple_of(*groups)).collect();
+        let groups = self.choices.pick(&fitting);
+        LayerSpec::GroupNorm { name, groups, channels, eps, affine }
+    }
+
+    /// Zeros around, as far as there is room for them.
+    fn pad(&mut self) -> LayerSpec {
+        let by: [usize; 6] = [0; 6].map(|_: usize| self.choices.pick(&[0, 1, 0, 0, 2]));
+        let [before, after, above, below, left, right] = by;
+        let s = self.shape;
+        let mut grown =
+            Shape::image(s.height + above + below, s.width + left + right, s.channels + before + after);
+        let (mut rows, mut columns) = ([above, below], [left, right]);
+        // Vectors stay vectors now and then.
+        if grown.len() > MOST_ENTRIES || s.positions() == 1 && self.choices.chance(60) {
+            (rows, columns) = ([0, 0], [0, 0]);
+            grown = Shape { channels: grown.channels, ..s };
+        }
+        if grown.len() > MOST_ENTRIES {
+            return self.activation();
+        }
+        self.shape = grown;
+        LayerSpec::Pad { before, after, rows, columns }
+    }
+
+    fn reshape(&mut self) -> LayerSpec {
+        let to = shape_of(self.choices, self.shape.len());
+        if to == self.shape {
+            return self.activation();
+        }
+        self.shape = to;
+        LayerSpec::Reshape { to }
+    }
+
+    fn max_pool(&mut self) -> LayerSpec {
+        let (mut g, mut after) = self.geometry(self.shape.channels, 1);
+        if (0..2).any(|i| g.padding[i] > g.kernel[i] / 2) {
+            g.padding = [0, 1].map(|i| g.padding[i].min(g.kernel[i] / 2));
+            match self.under(g, self.shape.channels) {
+                Some(shape) => after = shape,
+                None => return self.activation(),
+            }
+        }
+        self.shape = after;
+        LayerSpec::MaxPool2d { kernel: g.kernel, stride: g.stride, padding: g.padding }
     }
 
     fn normalize(&mut self) -> LayerSpec {
@@ -203,8 +306,8 @@ impl<'a> Author<'a> {
         let flat = self.shape.positions() == 1;
         // Sparse networks are mostly ReLUs and convolutions.
         let choice = match self.mood {
-            Mood::Any | Mood::Extreme => self.choices.below(15),
-            Mood::Sparse => self.choices.pick(&[6, 0, 6, 1, 7, 4, 7, 8, 10, 11, 12, 14]),
+            Mood::Any | Mood::Extreme => self.choices.below(25),
+            Mood::Sparse => self.choices.pick(&[6, 0, 6, 1, 7, 0, 6, 4, 7, 8, 10, 11, 12, 14, 15, 17]),
         };
         match choice {
             0..=3 => self.activation(),
@@ -224,7 +327,12 @@ impl<'a> Author<'a> {
                 LayerSpec::GlobalAvgPool {}
             }
             12 | 13 if self.depth < MOST_NESTED => self.parallel(),
-            14 if flat => self.slice(),
+            14 => self.slice(),
+            15 => self.pad(),
+            16 => self.reshape(),
+            17 => self.max_pool(),
+            18 => self.channel_norm(),
+            19 => self.group_norm(),
             _ => self.any_conv(),
         }
     }
@@ -232,44 +340,51 @@ impl<'a> Author<'a> {
     fn slice(&mut self) -> LayerSpec {
         let first = self.choices.below(self.shape.channels);
         let length = self.choices.within(1..=self.shape.channels - first);
-        self.shape = Shape::flat(length);
+        self.shape.channels = length;
         LayerSpec::Slice { first, length }
     }
 
-    /// Branches from here, joined; what adds up or is multiplied has one shape, what is put side by side are vectors.
+    /// Branches from here, joined; what is put side by side are vectors, or images of one size, everything else has one
+    /// shape.
     fn parallel(&mut self) -> LayerSpec {
         let from = self.shape;
         self.depth += 1;
-        let join = self.choices.pick(&[Join::Add, Join::Product, Join::Concat]);
+        let join = self.choices.pick(&[Join::Add, Join::Product, Join::Concat, Join::Max]);
         let count = self.choices.within(2..=3);
         let mut branches = Vec::with_capacity(count);
         let mut goal = None;
-        let mut entries = 0;
+        let mut channels = 0;
         for _ in 0..count {
             self.shape = from;
             let mut layers = Vec::new();
             // A branch that does nothing makes the others a change.
+            let size = |shape: Shape| (shape.height, shape.width);
             let passes = match join {
-                Join::Concat => from.positions() == 1,
-                Join::Add | Join::Product => goal.is_none_or(|goal| goal == from),
+                Join::Concat => goal.is_none_or(|goal| size(goal) == size(from)),
+                Join::Add | Join::Product | Join::Max => goal.is_none_or(|goal| goal == from),
             };
             if !passes || !self.choices.chance(35) {
                 layers = self.some(2, 60);
-                let end = match join {
-                    Join::Concat => Shape::flat(self.choices.within(1..=3)),
-                    Join::Add | Join::Product => goal.unwrap_or(self.shape),
+                let end = match (join, goal) {
+                    (Join::Concat, None) if self.choices.chance(50) => {
+                        Shape::flat(self.choices.within(1..=3))
+                    }
+                    (Join::Concat, goal) => {
+                        Shape { channels: self.choices.within(1..=3), ..goal.unwrap_or(self.shape) }
+                    }
+                    _ => goal.unwrap_or(self.shape),
                 };
                 if self.shape != end {
                     layers.extend(self.lead_to(end));
                 }
             }
             goal.get_or_insert(self.shape);
-            entries += self.shape.len();
+            channels += self.shape.channels;
             branches.push(layers);
         }
         self.depth -= 1;
         if join == Join::Concat {
-            self.shape = Shape::flat(entries);
+            self.shape.channels = channels;
         }
         LayerSpec::Parallel { branches, join }
     }
@@ -300,7 +415,7 @@ impl<'a> Author<'a> {
             dynamics.push(self.activation());
         }
         // What keeps no layer when it is loaded is refused.
-        if dynamics.iter().all(|layer| matches!(layer, LayerSpec::Flatten {})) {
+        if dynamics.iter().all(does_nothing) {
             dynamics.push(LayerSpec::Tanh {});
         }
         self.place = outside;
@@ -351,6 +466,15 @@ impl<'a> Author<'a> {
             self.conv(g, goal)
         });
         layers
+    }
+}
+
+/// Whether a layer may leave nothing behind when it is loaded.
+pub fn does_nothing(layer: &LayerSpec) -> bool {
+    match layer {
+        LayerSpec::Flatten {} | LayerSpec::Reshape { .. } => true,
+        LayerSpec::MaxPool2d { kernel, stride, .. } => *kernel == [1, 1] && *stride == [1, 1],
+        _ => false,
     }
 }
 

@@ -107,16 +107,15 @@ pub(super) fn known_change(c: &Changing<'_>, on: Support) -> ChangeKnown {
 }
 
 /// `g + u·(y − g)`, cut by the box of the blend, which knows that `u` lies inside [0, 1].
+///
+/// A program computes `(1 − u)·g + u·y` instead, and rounds each term at most three times: an error of at most
+/// `γ₃ ((1 − u)|g| + u|y|)`, and `u|y| ≤ u|y − g| + u|g|` makes that at most `γ₃ (|g| + |u·(y − g)|)`. The last sum charges
+/// seven roundings of exactly these sizes, so that nothing is left to charge for the program's order.
 pub(super) fn form(arguments: &[&AffineForm], arithmetic: Arithmetic, symbols: &mut Symbols) -> AffineForm {
     let [u, g, y] = [arguments[0], arguments[1], arguments[2]];
-    let bounds = Blend::Exact.image(&[&u.bounds, &g.bounds, &y.bounds], arithmetic);
     let apart = AffineForm::combination(None, &[(1.0, y), (-1.0, g)], arithmetic);
     let gated = super::product::form(u, &apart, arithmetic, symbols);
     let mut sum = AffineForm::combination(Some(g), &[(1.0, &gated)], arithmetic);
-    // Of a program that computes `(1 − u)·g + u·y` in its own order.
-    let program = arithmetic.program_short_sum(4);
-    let sizes = g.bounds.magnitudes().into_iter().zip(y.bounds.magnitudes());
-    let owed: Vec<f64> = sizes.map(|(g, y)| program * (g + y) + arithmetic.program_underflow()).collect();
-    sum.loosen(&owed, bounds);
+    sum.meet(&Blend::Exact.image(&[&u.bounds, &g.bounds, &y.bounds], arithmetic));
     sum
 }

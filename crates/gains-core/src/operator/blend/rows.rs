@@ -47,7 +47,7 @@ impl BlendKnown {
         rows.charge(&self.owed);
         let indices = rows.on().indices();
         let mut on_new = Rows::zeros(rows.count, rows.on().clone());
-        let mut on_old = on_new.clone();
+        let mut on_old = Rows::zeros(rows.count, rows.on().clone());
         for row in 0..rows.count {
             let mut constant = 0.0;
             let point = [0, 1, 2].map(|k| steering.at(row, spot.from[k]));

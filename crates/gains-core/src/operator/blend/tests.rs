@@ -69,3 +69,24 @@ fn blends_of_points_leave_room_for_rounding() {
         assert!(exact.lower < exact.upper && exact.upper - exact.lower < 1e-13);
     }
 }
+
+/// Whatever the order in which a program computes a blend of points: the form itself, without its box, holds it.
+#[test]
+fn forms_hold_the_float32_program() {
+    let mut random = fastrand::Rng::with_seed(5);
+    let mut symbols = Symbols::default();
+    for _ in 0..20_000 {
+        let u = if random.bool() { random.f32() } else { random.f32().powi(8) };
+        let (g, y) = (random.f32() * 4.0 - 2.0, random.f32() * 4.0 - 2.0);
+        let [gate, new, old] = [u, g, y].map(|x| {
+            let x = vec![f64::from(x)];
+            AffineForm::from_box(&BoxVec::new(x.clone(), x), &mut Symbols::default())
+        });
+        let form = form(&[&gate, &new, &old], Arithmetic::Float32, &mut symbols);
+        let programs = [(1.0 - u) * g + u * y, (1.0 - u).mul_add(g, u * y), u.mul_add(y, (1.0 - u) * g)];
+        for program in programs {
+            let off = (f64::from(program) - form.centre[0]).abs();
+            assert!(off <= form.remainder[0], "{u} {g} {y}: {off:e} beyond {:e}", form.remainder[0]);
+        }
+    }
+}

@@ -3,9 +3,9 @@
 use crate::affine_form::{AffineForm, Passing, Symbols};
 use crate::arithmetic::{Arithmetic, TINY, up};
 use crate::interval::Interval;
-use crate::relaxation::{Line, LowerSlope, Relaxation};
+use crate::relaxation::{Line, LowerSlope, Relaxation, envelope};
 
-use super::super::activation::Activation;
+use crate::activation::Activation;
 
 /// How far `line` and `slope·x` may be apart at `x`, rounded down and up.
 fn gap(line: Line, slope: f64, x: f64) -> (f64, f64) {
@@ -41,12 +41,16 @@ fn alone(activation: Activation, x: Interval, arithmetic: Arithmetic) -> Passing
     if relu && x.lower >= 0.0 {
         return Passing { slope: 1.0, ..Passing::default() };
     }
+    if let Activation::Smooth(f) = activation {
+        let (slope, low, high) = envelope::strip(f, x, arithmetic);
+        return strip(slope, low, high);
+    }
     let lines = Relaxation::new(activation, x, LowerSlope::MinArea, arithmetic);
     match activation {
         Activation::Relu | Activation::LeakyRelu { .. } | Activation::Absolute
             if x.lower < 0.0 && x.upper > 0.0 =>
         {
-            let error = activation.evaluation_error(x.magnitude(), arithmetic);
+            let error = activation.evaluation_error(x, x.magnitude(), arithmetic);
             strip(lines.upper.slope, -error, lines.upper.intercept)
         }
         _ => between(lines, x, 0.0),
@@ -69,8 +73,8 @@ pub(in super::super) fn form(
         for (&j, d) in open.iter().zip(x.apart(input, &open)) {
             let (now, then) = (x.bounds.get(j), input.bounds.get(j));
             let hull = Interval::new(now.lower.min(then.lower), now.upper.max(then.upper));
-            let error = activation.evaluation_error(image.get(j).magnitude(), arithmetic)
-                + activation.evaluation_error(output.bounds.get(j).magnitude(), arithmetic);
+            let error = activation.evaluation_error(now, image.get(j).magnitude(), arithmetic)
+                + activation.evaluation_error(then, output.bounds.get(j).magnitude(), arithmetic);
             let everything = Interval::new(f64::NEG_INFINITY, f64::INFINITY);
             let lines = Relaxation::of_difference(activation.derivative_range(hull), d, everything);
             let change = between(lines, d, error);

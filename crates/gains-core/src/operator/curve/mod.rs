@@ -1,4 +1,4 @@
-//! Elementwise functions as operators; what they are is in [`super::activation`], their lines in
+//! Elementwise functions as operators; what they are is in [`crate::activation`], their lines in
 //! [`crate::relaxation`].
 
 mod form;
@@ -11,8 +11,8 @@ use crate::relaxation::{Lines, LowerSlope, Relaxation};
 use crate::rows::Rows;
 use crate::support::Support;
 
-use super::activation::Activation;
 use super::{ChangeKnown, Changing};
+use crate::activation::Activation;
 
 /// An elementwise function of known arguments.
 #[derive(Clone, Debug)]
@@ -69,8 +69,10 @@ fn hull(a: &BoxVec, b: &BoxVec, i: usize) -> Interval {
 
 /// What evaluating the function may be off in both evaluations.
 fn error(activation: Activation, c: &Changing<'_>, i: usize) -> f64 {
-    let one = |b: &BoxVec| activation.evaluation_error(b.get(i).magnitude(), c.arithmetic);
-    one(c.after.1) + one(c.before.1)
+    let one = |(x, y): (&[&BoxVec], &BoxVec)| {
+        activation.evaluation_error(x[0].get(i), y.get(i).magnitude(), c.arithmetic)
+    };
+    one(c.after) + one(c.before)
 }
 
 /// `f(after) − f(before) = f'(ξ)·(after − before)` for some ξ between the two (mean value theorem; for a kink, some

@@ -8,7 +8,7 @@ mod tests;
 
 pub(super) use form::form;
 pub use plane::{Bound, Plane, plane};
-pub use rows::ProductKnown;
+pub use rows::PlanesKnown;
 
 use crate::arithmetic::Arithmetic;
 use crate::interval::{BoxVec, Interval, hull_of};

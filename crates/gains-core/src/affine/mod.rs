@@ -5,18 +5,18 @@
 //! channel have `u ≠ 0`.
 
 mod conv;
+mod group;
 mod matrix;
-mod permute;
 mod pool;
-mod rows;
 mod scale;
+mod select;
 
 pub use conv::{Conv2d, ConvGeometry};
+pub use group::{GroupMean, Part};
 pub use matrix::{Matrix, multiply};
-pub use permute::Permutation;
 pub use pool::AveragePool;
-pub use rows::AffineKnown;
-pub use scale::ChannelScale;
+pub use scale::{BatchStatistics, Scale, ScaleKind};
+pub use select::{Purpose, Selection};
 
 use crate::arithmetic::Arithmetic;
 use crate::interval::{BoxVec, Centred};
@@ -46,10 +46,12 @@ pub enum AffineMap {
     Conv(Conv2d),
     /// Average pooling, global or not.
     Pool(AveragePool),
-    /// Normalisation by channel.
-    Scale(ChannelScale),
-    /// Reordering of entries (flattening an image in channels-first order).
-    Permute(Permutation),
+    /// Factors and summands by channel or entry.
+    Scale(Scale),
+    /// Entries moved about, left out or filled up with zeros.
+    Select(Selection),
+    /// Means of groups of channels.
+    Group(GroupMean),
 }
 
 macro_rules! each {
@@ -58,7 +60,8 @@ macro_rules! each {
             AffineMap::Conv($map) => $body,
             AffineMap::Pool($map) => $body,
             AffineMap::Scale($map) => $body,
-            AffineMap::Permute($map) => $body,
+            AffineMap::Select($map) => $body,
+            AffineMap::Group($map) => $body,
         }
     };
 }
@@ -83,6 +86,7 @@ impl AffineMap {
     pub fn parameters(&self) -> usize {
         match self {
             Self::Conv(map) => map.parameters(),
+            Self::Scale(map) => map.parameters(),
             _ => 0,
         }
     }
@@ -147,6 +151,9 @@ impl AffineMap {
         arithmetic: Arithmetic,
         magnitude: Option<&[f64]>,
     ) -> (BoxVec, Vec<f64>) {
+        if let Self::Select(map) = self {
+            return (map.moved(x), magnitude.map(|m| map.linear(m)).unwrap_or_default());
+        }
         let gamma = arithmetic.dot(self.terms());
         let Centred { centre, radius } = x.centres();
         let inflated = kernels::inflate(&centre, &radius, gamma);
@@ -165,6 +172,9 @@ impl AffineMap {
     /// `d` and the times by `elapsed`; the bias drops out. Also returns `|W| |d| + |elapsed|·|u|`, for rows.
     /// Only the rounding of the analysis is counted.
     pub fn apply_difference(&self, d: &BoxVec, elapsed: f64) -> (BoxVec, Vec<f64>) {
+        if let Self::Select(map) = self {
+            return (map.moved(d), map.linear(&d.magnitudes()));
+        }
         let gamma = Arithmetic::Real.dot(self.terms());
         let Centred { centre, radius } = d.centres();
         let inflated = kernels::inflate(&centre, &radius, gamma);
@@ -178,6 +188,14 @@ impl AffineMap {
         (BoxVec::new(lanes.centre, lanes.radius), lanes.magnitude)
     }
 
+    /// Relative error of what a program computes; nothing where it only moves entries.
+    pub(crate) fn program_dot(&self, arithmetic: Arithmetic) -> f64 {
+        match self {
+            Self::Select(_) => 0.0,
+            _ => arithmetic.program_dot(self.terms()),
+        }
+    }
+
     /// `elapsed·u` and `|elapsed|·|u|`: what the time channel adds while the time moves on.
     pub fn time_shift(&self, elapsed: f64) -> (Vec<f64>, Vec<f64>) {
         match self {
@@ -189,6 +207,9 @@ impl AffineMap {
     /// `|W| m + |b| + |t|·|u|`, rounded up: what the rounding of rows pulled back through the map is
     /// proportional to. The last term makes `γ v` cover underflow as well.
     pub fn magnitude(&self, m: &[f64], time: f64, arithmetic: Arithmetic) -> Vec<f64> {
+        if let Self::Select(map) = self {
+            return map.linear(m);
+        }
         let gamma = arithmetic.dot(self.terms());
         let tiny = arithmetic.underflow() / gamma;
         let mut v = each!(self, map => map.absolute(m));
@@ -204,6 +225,7 @@ impl AffineMap {
         let wide;
         let (block, window) = match rows.on() {
             Support::Window(window) => (rows, window),
+            all if all.is_full() => (rows, &Window::full(self.output())),
             Support::Entries { .. } => {
                 wide = rows.clone().widened();
                 (&wide, &Window::full(self.output()))
@@ -221,8 +243,12 @@ impl AffineMap {
     }
 
     /// The whole linear part as a dense matrix (outputs × inputs), unless it would be large: beyond a few thousand
-    /// entries a side the map's own way is faster, and the matrix would take gigabytes.
+    /// entries a side the map's own way is faster, and the matrix would take gigabytes. Maps that look at each entry once
+    /// or twice need none.
     pub fn to_small_matrix(&self) -> Option<Matrix> {
+        if matches!(self, Self::Scale(_) | Self::Select(_) | Self::Group(_)) {
+            return None;
+        }
         let entries = self.input().len().checked_mul(self.output().len())?;
         (entries <= MOST_MATRIX_ENTRIES).then(|| self.to_matrix())
     }

@@ -1,14 +1,15 @@
-//! Rows on the outputs of an affine map, pulled back to rows on its inputs.
+//! Affine maps as operators: how they change between two evaluations, and rows on their outputs pulled back to rows on
+//! their inputs.
 
 use std::sync::Arc;
 
+use crate::affine::{AffineMap, Matrix, multiply};
 use crate::arithmetic::{Arithmetic, analysis_error};
 use crate::kernels;
 use crate::rows::Rows;
 use crate::support::Support;
 
-use super::super::{Changing, Image, Spot};
-use super::{AffineMap, Matrix, multiply};
+use super::{Changing, Image, Spot};
 
 /// An affine map, or the change of one, over a region: what it adds and what rounding is proportional to.
 #[derive(Clone, Debug)]
@@ -34,7 +35,7 @@ impl AffineKnown {
     }
 
     /// Of the change between two evaluations: the bias drops out, and a program rounds in both.
-    pub(in super::super) fn of_change(map: &AffineMap, c: &Changing<'_>, size: &[f64], on: Support) -> Self {
+    pub(super) fn of_change(map: &AffineMap, c: &Changing<'_>, size: &[f64], on: Support) -> Self {
         let program = map.program_rounding(c);
         Self {
             bias: on.cut(&map.time_shift(c.elapsed).0).into_owned(),
@@ -45,7 +46,7 @@ impl AffineKnown {
         }
     }
 
-    pub(in super::super) fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         8 * (self.bias.len() + self.magnitude.len() + self.program.len()) + 4 * self.on.len()
     }
 }
@@ -53,12 +54,12 @@ impl AffineKnown {
 impl AffineMap {
     /// What a program rounds in two evaluations, `γ (v + v')` for every output.
     fn program_rounding(&self, c: &Changing<'_>) -> Vec<f64> {
-        let rounding = c.arithmetic.program_dot(self.terms());
+        let rounding = self.program_dot(c.arithmetic);
         c.magnitudes.1.iter().zip(c.magnitudes.0).map(|(a, b)| rounding * (a + b)).collect()
     }
 
     /// `d ↦ W d + elapsed·u`, widened by what a program rounds.
-    pub(in super::super) fn change(&self, c: &Changing<'_>) -> Image {
+    pub(super) fn change(&self, c: &Changing<'_>) -> Image {
         let (mut value, magnitude) = self.apply_difference(c.apart[0], c.elapsed);
         let program = self.program_rounding(c);
         value.widen(|i| program[i]);
@@ -67,12 +68,12 @@ impl AffineMap {
 
     /// `A ↦ A W`, constant `+ A·(b + t·u)`. Rounding costs at most `γ |A| v`, taken off each row as slack: of the
     /// product, which sums over the outputs a row has coefficients on, and of the program's own sums.
-    pub(in super::super) fn pull(&self, known: &AffineKnown, rows: Rows, spot: Spot<'_>) -> Rows {
+    pub(super) fn pull(&self, known: &AffineKnown, rows: Rows, spot: Spot<'_>) -> Rows {
         let mut rows = match &known.on {
             Support::Entries { entries, .. } => rows.onto(entries),
             Support::Window(_) => rows,
         };
-        let program = known.arithmetic.unwrap_or(spot.arithmetic).program_dot(self.terms());
+        let program = self.program_dot(known.arithmetic.unwrap_or(spot.arithmetic));
         let gamma = analysis_error(self.terms() + rows.length) + program;
         let whole = known.bias.len() != rows.length;
         let place = rows.on().clone();
