@@ -41,6 +41,7 @@ mod idx;
 mod images;
 mod layout;
 mod locate;
+pub mod own;
 mod partial;
 pub mod series;
 mod source;

@@ -1,0 +1,261 @@
+//! Inputs of one's own: arrays, tables, folders of pictures and lines of JSON.
+//!
+//! | source | what |
+//! |---|---|
+//! | `.npy` | one array, the first axis counts the samples |
+//! | `.npz` | the array `x` or `inputs`, with its labels in `y` or `labels`; others by name |
+//! | `.csv` | a header, one line per sample, one column per entry; one column may hold the labels |
+//! | IDX | one array, like those of MNIST |
+//! | a folder | a folder per class, with PNG pictures of one size in each |
+//! | JSON lines | `{"x": [...], "y": 3}`, one sample a line |
+//!
+//! All but folders may be compressed by gzip. [`read_inputs`] gives [`OwnInputs`]: numbers as they are, whatever
+//! their type was; what they mean to a network, how they are scaled and in which order a picture is laid out is the
+//! caller's business.
+//!
+//! # Trust
+//!
+//! Nothing is allocated because a header asks for it: what is claimed is compared with what is there first. At most
+//! [`MOST_ENTRIES`] numbers are read. NaN and infinities are refused with their place.
+
+mod array;
+mod error;
+mod idx;
+mod lines;
+mod pictures;
+mod rows;
+
+#[cfg(test)]
+mod fuzz;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use flate2::read::MultiGzDecoder;
+
+use crate::bounded::{read_bounded, read_file};
+
+pub use error::{Fault, OwnError};
+
+/// Numbers that are read at most: 2 GiB of them.
+pub const MOST_ENTRIES: usize = 1 << 28;
+
+/// Bytes of a file, compressed or not.
+const LARGEST: u64 = 2 << 30;
+
+/// What numbers were in their file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numbers {
+    /// Bytes from 0 to 255, in an array.
+    Bytes,
+    /// Intensities from 0 to 255, of a picture.
+    Pixels,
+    /// Anything else.
+    Plain,
+}
+
+/// The class or the value of a sample, as its file says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Label {
+    /// A number.
+    Number(f64),
+    /// The name of a class.
+    Name(String),
+}
+
+/// Samples that were read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnInputs {
+    /// How many.
+    pub samples: usize,
+    /// The axes of one sample; none where it is a single number.
+    pub shape: Vec<usize>,
+    /// All numbers, sample by sample, the last axis fastest. All are finite.
+    pub values: Vec<f64>,
+    /// What they were in the file.
+    pub numbers: Numbers,
+    /// Names of the entries of a sample, where there are some.
+    pub columns: Option<Vec<String>>,
+    /// One for each sample, where there are some.
+    pub labels: Option<Vec<Label>>,
+    /// Names of the classes, where a folder has them: label 0 is the first.
+    pub classes: Option<Vec<String>>,
+}
+
+impl OwnInputs {
+    /// Numbers in one sample.
+    pub fn entries(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// The numbers of one sample.
+    ///
+    /// # Panics
+    ///
+    /// If there are not that many samples, as indexing a slice does.
+    pub fn sample(&self, index: usize) -> &[f64] {
+        let length = self.entries();
+        &self.values[index * length..][..length]
+    }
+
+    /// The one label of every sample, if each sample is a single number.
+    fn into_labels(self) -> Result<Vec<Label>, Fault> {
+        let entries = self.entries();
+        match (self.labels, entries) {
+            (Some(labels), 0) => Ok(labels),
+            (_, 1) => Ok(self.values.into_iter().map(Label::Number).collect()),
+            _ => Err(Fault::NoLabels { shape: self.shape }),
+        }
+    }
+}
+
+/// Which columns of a table are not inputs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Wanted<'a> {
+    /// The array of an archive.
+    key: Option<&'a str>,
+    /// The column with the labels.
+    label_column: Option<&'a str>,
+    /// Whether labels alone are wanted, which may be names.
+    only_labels: bool,
+}
+
+/// Reads inputs. `FILE.npz:KEY` names an array of an archive; `label_column` one of a table.
+///
+/// # Errors
+///
+/// If there is no such file, if it is none of the known formats, damaged, too large, or holds a number that is not
+/// finite.
+pub fn read_inputs(path: &Path, label_column: Option<&str>) -> Result<OwnInputs, OwnError> {
+    let (path, key) = split_key(path);
+    let wanted = Wanted { key: key.as_deref(), label_column, only_labels: false };
+    if path.is_dir() {
+        if label_column.is_some() {
+            return Err(OwnError::new(&path, Fault::NoColumns));
+        }
+        return pictures::read(&path);
+    }
+    parse(&read(&path)?, &path, wanted).map_err(|fault| OwnError::new(&path, fault))
+}
+
+/// Reads inputs from bytes; `path` is for error messages and, by its ending, tells the format where it can.
+///
+/// # Errors
+///
+/// As [`read_inputs`].
+pub fn parse_inputs(bytes: &[u8], path: &Path, label_column: Option<&str>) -> Result<OwnInputs, OwnError> {
+    let wanted = Wanted { label_column, ..Wanted::default() };
+    parse(bytes, path, wanted).map_err(|fault| OwnError::new(path, fault))
+}
+
+/// Reads labels: an array with one number per sample, or a table with one column.
+///
+/// # Errors
+///
+/// As [`read_inputs`], and if there is more than one number per sample.
+pub fn read_labels(path: &Path) -> Result<Vec<Label>, OwnError> {
+    let (path, key) = split_key(path);
+    let wanted = Wanted { key: key.as_deref(), only_labels: true, ..Wanted::default() };
+    let bytes = read(&path)?;
+    let labels = parse(&bytes, &path, wanted).and_then(OwnInputs::into_labels);
+    labels.map_err(|fault| OwnError::new(&path, fault))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, OwnError> {
+    read_file(path, LARGEST).map_err(|source| OwnError::Read { path: path.to_owned(), source })
+}
+
+/// `FILE.npz:KEY`, unless there is a file of that whole name.
+fn split_key(path: &Path) -> (PathBuf, Option<String>) {
+    let whole = (path.to_owned(), None);
+    if path.exists() {
+        return whole;
+    }
+    match path.to_str().and_then(|text| text.rsplit_once(':')) {
+        Some((file, key)) if has_ending(Path::new(file), "npz") => (file.into(), Some(key.into())),
+        _ => whole,
+    }
+}
+
+fn has_ending(path: &Path, ending: &str) -> bool {
+    path.extension().is_some_and(|found| found.eq_ignore_ascii_case(ending))
+}
+
+/// The formats of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Npy,
+    Npz,
+    Csv,
+    Idx,
+    Lines,
+}
+
+/// By the ending of the name, else by the first bytes.
+fn format_of(bytes: &[u8], path: &Path) -> Result<Format, Fault> {
+    let endings = [
+        ("npy", Format::Npy),
+        ("npz", Format::Npz),
+        ("csv", Format::Csv),
+        ("jsonl", Format::Lines),
+        ("ndjson", Format::Lines),
+    ];
+    if let Some((_, format)) = endings.into_iter().find(|(ending, _)| has_ending(path, ending)) {
+        return Ok(format);
+    }
+    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    match bytes {
+        [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => Ok(Format::Npy),
+        [b'P', b'K', 3 | 5, 4 | 6, ..] => Ok(Format::Npz),
+        [0, 0, 8 | 9 | 11..=14, 1..=255, ..] => Ok(Format::Idx),
+        [0x89, b'P', b'N', b'G', ..] => Err(Fault::OnePicture),
+        _ if first == Some(&b'{') => Ok(Format::Lines),
+        _ if std::str::from_utf8(bytes).is_ok() => Ok(Format::Csv),
+        _ => Err(Fault::Unknown),
+    }
+}
+
+fn parse(raw: &[u8], path: &Path, wanted: Wanted<'_>) -> Result<OwnInputs, Fault> {
+    let unpacked;
+    let (bytes, inner) = if raw.starts_with(&[0x1f, 0x8b]) {
+        unpacked = read_bounded(MultiGzDecoder::new(raw), LARGEST).map_err(Fault::Gzip)?;
+        (&unpacked[..], path.with_extension(""))
+    } else {
+        (raw, path.to_owned())
+    };
+    let format = format_of(bytes, &inner)?;
+    match (format, wanted.label_column) {
+        (Format::Csv, _) | (_, None) => {}
+        _ => return Err(Fault::NoColumns),
+    }
+    let inputs = match format {
+        Format::Npy => array::npy(bytes)?.into_inputs()?,
+        Format::Npz => array::npz(bytes, wanted)?,
+        Format::Csv => rows::parse(bytes, wanted)?,
+        Format::Idx => idx::parse(bytes)?.into_inputs()?,
+        Format::Lines => lines::parse(bytes)?,
+    };
+    inputs.check()?;
+    Ok(inputs)
+}
+
+impl OwnInputs {
+    /// Refuses what no network can take.
+    fn check(&self) -> Result<(), Fault> {
+        if self.samples == 0 {
+            return Err(Fault::Empty);
+        }
+        let Some(at) = self.values.iter().position(|value| !value.is_finite()) else { return Ok(()) };
+        let length = self.entries().max(1);
+        let (sample, entry) = (at / length, at % length);
+        let column = self.columns.as_ref().and_then(|names| names.get(entry)).cloned();
+        Err(Fault::NotFinite { sample, entry, column, value: self.values[at] })
+    }
+}
+
+/// A file that could not be read, as the system says.
+fn unreadable(path: &Path, source: io::Error) -> OwnError {
+    OwnError::Read { path: path.to_owned(), source }
+}

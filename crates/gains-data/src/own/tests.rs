@@ -1,0 +1,136 @@
+//! Every format with known content, and what is refused.
+
+use std::fs;
+use std::path::Path;
+
+use super::fuzz::samples;
+use super::*;
+
+fn parsed(name: &str, bytes: &[u8]) -> Result<OwnInputs, OwnError> {
+    parse_inputs(bytes, Path::new(name), None)
+}
+
+fn refused(name: &str, bytes: &[u8], what: &str) {
+    let error = parsed(name, bytes).unwrap_err();
+    assert!(error.to_string().contains(what), "{name}: {error}");
+    assert!(!error.hint().is_empty() && !error.to_string().contains('\n'), "{error}");
+}
+
+#[test]
+fn all_formats_hold_the_same_numbers() {
+    for (name, bytes) in samples() {
+        let inputs = parsed(name, &bytes).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!((inputs.samples, inputs.entries()), (3, 2), "{name}");
+        assert_eq!(inputs.sample(2), [5.0, 6.0], "{name}");
+    }
+}
+
+/// Formats are told by their content where the name does not say.
+#[test]
+fn names_need_not_tell_the_format() {
+    for (name, bytes) in samples() {
+        let inputs = parsed("data", &bytes).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(inputs.values, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "{name}");
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        io::Write::write_all(&mut packed, &bytes).unwrap();
+        let again = parsed("data.gz", &packed.finish().unwrap()).unwrap();
+        assert_eq!(again, inputs, "{name}");
+    }
+}
+
+#[test]
+fn arrays_of_all_types_come_out_exactly() {
+    let half = |kind: &str, bytes: &[u8]| parsed("x.npy", &fuzz::npy(kind, "2,", bytes)).unwrap().values;
+    assert_eq!(half("<f4", &[0, 0, 0, 63, 0, 0, 0, 191]), [0.5, -0.5]);
+    assert_eq!(half(">f8", &[63, 224, 0, 0, 0, 0, 0, 0, 191, 224, 0, 0, 0, 0, 0, 0]), [0.5, -0.5]);
+    assert_eq!(half("|u1", &[0, 255]), [0.0, 255.0]);
+    assert_eq!(half("|i1", &[0, 255]), [0.0, -1.0]);
+    assert_eq!(half("<i2", &[1, 0, 255, 255]), [1.0, -1.0]);
+    assert_eq!(half("|b1", &[0, 1]), [0.0, 1.0]);
+    let large = fuzz::npy("<i8", "1,", &(i64::MAX - 1).to_le_bytes());
+    refused("x.npy", &large, "float64 cannot hold exactly");
+    refused("x.npy", &fuzz::npy("<f2", "1,", &[0, 0]), "type <f2");
+    refused("x.npy", &fuzz::npy("<f8", "", &[0; 8]), "single number");
+    refused("x.npy", &fuzz::npy("<f8", "0,2", &[]), "no sample");
+    refused("x.npy", &fuzz::npy("<f8", "1000000000000,", &[]), "claims 8000000000000 bytes");
+    refused("x.npy", &fuzz::npy("<f8", "18446744073709551615,2", &[]), "claims more");
+    refused("x.npy", &fuzz::npy("<f8", &"(".repeat(5000), &[]), "no dictionary");
+}
+
+#[test]
+fn fortran_order_is_put_right() {
+    let mut bytes = fuzz::npy("|u1", "2,3", &[1, 4, 2, 5, 3, 6]);
+    let at = bytes.windows(5).position(|w| w == b"False").unwrap();
+    bytes[at..at + 5].copy_from_slice(b"True ");
+    assert_eq!(parsed("x.npy", &bytes).unwrap().values, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+}
+
+#[test]
+fn tables_and_lines_name_what_is_wrong() {
+    refused("x.csv", b"1,2\n3,4\n", "first line is '1,2'");
+    refused("x.csv", b"a,a\n3,4\n", "two columns 'a'");
+    refused("x.csv", b"a,b\n3,4,5\n", "not a table");
+    refused("x.csv", b"a,b\n3,x\n", "line 2, column 'b' is 'x'");
+    refused("x.csv", b"a,b\n3,inf\n", "sample 0, column 'b' is inf");
+    refused("x.csv", b"a,b\n", "no sample");
+    refused("x.jsonl", b"{\"x\": [1, 2]}\n{\"x\": [1]}\n", "line 2: its x has the axes [1]");
+    refused("x.jsonl", b"{\"x\": [[1], 2]}\n", "different depth");
+    refused("x.jsonl", b"{\"x\": [1, [2]]}\n", "different depth");
+    refused("x.jsonl", b"{\"x\": [1], \"y\": 0}\n{\"x\": [1]}\n", "line 2: either all");
+    refused("x.jsonl", b"{\"x\": [1], \"z\": 0}\n", "key 'z'");
+    refused("x.jsonl", b"{\"x\": [1e400]}\n", "line 1");
+    refused("x.jsonl", &b"[".repeat(100_000), "line 1");
+    refused("x", b"\xff\xfe\xfd", "neither");
+    refused("x", b"\x89PNG\r\n", "one picture");
+    let labelled = parse_inputs(b"a,y\n1,cat\n2,3\n", Path::new("x.csv"), Some("y")).unwrap();
+    assert_eq!(labelled.labels, Some(vec![Label::Name("cat".into()), Label::Number(3.0)]));
+    assert_eq!((labelled.columns, labelled.values), (Some(vec!["a".into()]), vec![1.0, 2.0]));
+}
+
+#[test]
+fn pictures_of_one_size_are_read_class_by_class() {
+    use png::{BitDepth, ColorType};
+    let folder = tempfile::tempdir().unwrap();
+    let save = |name: &str, width: u32, kind: (ColorType, BitDepth), data: &[u8]| {
+        fs::write(folder.path().join(name), fuzz::png(width, 1, kind, data)).unwrap();
+    };
+    let grey = (ColorType::Grayscale, BitDepth::Eight);
+    fs::create_dir(folder.path().join("b")).unwrap();
+    fs::create_dir(folder.path().join("a")).unwrap();
+    save("b/0.png", 2, grey, &[10, 11]);
+    save("a/0.png", 2, grey, &[20, 21]);
+    let inputs = read_inputs(folder.path(), None).unwrap();
+    assert_eq!((inputs.shape, inputs.values), (vec![1, 2, 1], vec![20.0, 21.0, 10.0, 11.0]));
+    assert_eq!(inputs.classes, Some(vec!["a".into(), "b".into()]));
+    assert_eq!(inputs.labels, Some(vec![Label::Number(0.0), Label::Number(1.0)]));
+    save("a/1.png", 2, (ColorType::Grayscale, BitDepth::Sixteen), &[255, 255, 1, 1]);
+    assert_eq!(read_inputs(folder.path(), None).unwrap().sample(1), [255.0, 1.0]);
+    save("a/2.png", 2, (ColorType::GrayscaleAlpha, BitDepth::Eight), &[7, 255, 8, 255]);
+    assert_eq!(read_inputs(folder.path(), None).unwrap().sample(2), [7.0, 8.0]);
+    let refused = |what: &str| {
+        let error = read_inputs(folder.path(), None).unwrap_err().to_string();
+        assert!(error.contains(what), "{error}");
+    };
+    save("b/2.png", 3, grey, &[0, 0, 0]);
+    refused("it is 1x3x1, those before are 1x2x1");
+    save("b/2.png", 2, (ColorType::Rgb, BitDepth::Eight), &[0; 6]);
+    refused("it is 1x2x3, those before are 1x2x1");
+    save("b/2.png", 2, (ColorType::GrayscaleAlpha, BitDepth::Eight), &[7, 255, 8, 254]);
+    refused("transparent");
+    assert!(read_inputs(tempfile::tempdir().unwrap().path(), None).is_err());
+}
+
+/// A header that claims a picture of 10⁹ pixels costs nothing.
+#[test]
+fn huge_pictures_are_refused_before_they_are_made() {
+    let mut bytes = fuzz::png(5, 4, (png::ColorType::Grayscale, png::BitDepth::Eight), &[0; 20]);
+    bytes[16..24].copy_from_slice(&[0, 0, 128, 0, 0, 0, 128, 0]);
+    let checksum = {
+        let mut crc = flate2::Crc::new();
+        crc.update(&bytes[12..29]);
+        crc.sum()
+    };
+    bytes[29..33].copy_from_slice(&checksum.to_be_bytes());
+    let error = pictures::picture(&bytes, &mut Vec::new()).unwrap_err();
+    assert!(error.contains("32768 times 32768"), "{error}");
+}
