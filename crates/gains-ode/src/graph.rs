@@ -7,7 +7,7 @@
 //! What travels is up to a [`Carrier`]: boxes, which are joined where they meet, so that a place is one vertex; or sets
 //! that are worth keeping apart, so that a place is several, each with the edges that lead to it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use gains_core::Interval;
@@ -53,9 +53,10 @@ pub trait Carrier {
         let _ = ends;
     }
 
-    /// Asked before every step: whether the sets that wait at later places are too much to go on with.
-    fn admit(&mut self, waiting: &mut dyn Iterator<Item = &Self::State>) -> Result<(), Self::Error> {
-        let _ = waiting;
+    /// Asked before every step: whether all sets there are (that before the step, those that wait, those at the end) are too
+    /// much to go on with. A set may come several times.
+    fn admit(&mut self, alive: &mut dyn Iterator<Item = &Self::State>) -> Result<(), Self::Error> {
+        let _ = alive;
         Ok(())
     }
 }
@@ -231,11 +232,14 @@ pub fn explore<C: Carrier>(
     let mut pending: BTreeMap<Place, Vec<Arrived<C::State>>> =
         BTreeMap::from([(grid.line.start(), starts.collect())]);
     while let Some((place, arrivals)) = pending.pop_first() {
-        for Arrived { edges: incoming, state } in carrier.meet(arrivals) {
+        let mut here = VecDeque::from(carrier.meet(arrivals));
+        while let Some(Arrived { edges: incoming, state }) = here.pop_front() {
             if (limits.stop)() {
                 return Err(Halt::Stopped);
             }
-            carrier.admit(&mut pending.values().flatten().map(|a| &*a.state)).map_err(Halt::Carrier)?;
+            let waiting = pending.values().flatten().chain(&here).map(|a| &*a.state);
+            let alive = waiting.chain(std::iter::once(&*state)).chain(ends.iter().map(|end| &**end));
+            carrier.admit(&mut { alive }).map_err(Halt::Carrier)?;
             if vertices.len() + 1 >= limits.vertices {
                 return Err(Halt::TooManyVertices { limit: limits.vertices });
             }

@@ -169,10 +169,39 @@ pub fn pull_back_step<S: System>(
     stages: &[Stage<S::Tape>],
     cotangent: &[f64],
 ) -> Vec<f64> {
-    let mut gradient = cotangent.to_vec();
-    let mut slopes: Vec<Vec<f64>> =
-        tableau.weights.iter().map(|b| cotangent.iter().map(|g| step * b * g).collect()).collect();
-    for i in (0..tableau.solution_stages()).rev() {
+    let slopes = weighted(tableau.weights, step, cotangent);
+    pull_back_slopes(system, tableau, step, stages, slopes, cotangent.to_vec())
+}
+
+/// The gradient at the start of a step of its error estimate `Σ |err|`, step size held fixed.
+pub fn pull_back_error<S: System>(
+    system: &S,
+    tableau: &Tableau,
+    step: f64,
+    stages: &[Stage<S::Tape>],
+) -> Vec<f64> {
+    let entries = stages.first().map_or(0, |stage| stage.slope.len());
+    let errors = advance(&vec![0.0; entries], step, tableau.error, stages, Precision::Float64);
+    let signs: Vec<f64> = errors.iter().map(|e| if *e == 0.0 { 0.0 } else { e.signum() }).collect();
+    let slopes = weighted(tableau.error, step, &signs);
+    pull_back_slopes(system, tableau, step, stages, slopes, vec![0.0; entries])
+}
+
+/// What `step Σ weight·slope` passes on to the slopes.
+fn weighted(weights: &[f64], step: f64, cotangent: &[f64]) -> Vec<Vec<f64>> {
+    weights.iter().map(|weight| cotangent.iter().map(|g| step * weight * g).collect()).collect()
+}
+
+/// Pulls cotangents of the slopes back to the start of the step, and adds them to `gradient`.
+fn pull_back_slopes<S: System>(
+    system: &S,
+    tableau: &Tableau,
+    step: f64,
+    stages: &[Stage<S::Tape>],
+    mut slopes: Vec<Vec<f64>>,
+    mut gradient: Vec<f64>,
+) -> Vec<f64> {
+    for i in (0..slopes.len().min(stages.len())).rev() {
         if slopes[i].iter().all(|g| *g == 0.0) {
             continue;
         }
@@ -187,4 +216,47 @@ pub fn pull_back_step<S: System>(
         }
     }
     gradient
+}
+
+#[cfg(test)]
+mod tests {
+    use gains_core::description::Method;
+
+    use super::*;
+
+    /// `z₀' = sin z₁`, `z₁' = −z₀ z₁`, with its derivative.
+    struct Bent;
+
+    impl System for Bent {
+        type Tape = Vec<f64>;
+
+        fn evaluate(&self, _: f64, z: &[f64]) -> (Vec<f64>, Vec<f64>) {
+            (vec![z[1].sin(), -z[0] * z[1]], z.to_vec())
+        }
+
+        fn pull_back(&self, z: &Vec<f64>, g: &[f64]) -> Vec<f64> {
+            vec![-g[1] * z[1], g[0] * z[1].cos() - g[1] * z[0]]
+        }
+    }
+
+    #[test]
+    fn the_gradient_of_the_error_estimate_agrees_with_differences() {
+        for method in [Method::Dopri5, Method::Bosh3, Method::Fehlberg2] {
+            let tableau = Tableau::of(method);
+            let (start, step, by) = ([0.7, -1.1], 0.8, 1e-6);
+            let error = |z: &[f64]| trial_step(&Bent, tableau, 0.0, step, z, None).error;
+            let trial = trial_step(&Bent, tableau, 0.0, step, &start, None);
+            let gradient = pull_back_error(&Bent, tableau, step, &trial.stages);
+            assert!(trial.error > 1e-6, "{}: nothing to compare", tableau.name);
+            for i in 0..2 {
+                let moved = |by: f64| {
+                    let mut z = start;
+                    z[i] += by;
+                    error(&z)
+                };
+                let slope = (moved(by) - moved(-by)) / (2.0 * by);
+                assert!((slope - gradient[i]).abs() < 1e-6 * (1.0 + slope.abs()), "{} {i}", tableau.name);
+            }
+        }
+    }
 }

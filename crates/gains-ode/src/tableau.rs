@@ -302,6 +302,9 @@ mod tests {
     #[test]
     fn tables_are_consistent() {
         for t in ALL {
+            let method: Method = serde_json::from_value(t.name.into()).expect("a name as in model files");
+            assert_eq!(t.estimates_error(), method.estimates_error(), "{}", t.name);
+            assert_eq!(Tableau::of(method), t);
             assert_eq!(t.stages.len(), t.len());
             assert_eq!(t.weights.len(), t.len());
             assert!(t.error.is_empty() || t.error.len() == t.len());

@@ -1,6 +1,7 @@
 //! Enclosing every value of a program over a region of inputs, and bounding linear functions of its outputs.
 
 mod bound;
+mod claims;
 mod steering;
 
 use gains_core::arithmetic::keeps_subnormal_numbers;
@@ -14,8 +15,11 @@ use gains_ode::graph::build;
 use gains_ode::{Graph, Grid, Limits, Tableau};
 
 pub use bound::Bounds;
-use steering::{Pairs, Point};
+pub(crate) use claims::{claimed, kept, way};
+use steering::{Pairs, Points};
 
+use crate::ball::Ball;
+use crate::certificate::claim::BoxClaim;
 use crate::forms::Symbolic;
 use crate::front::Enclosed;
 use crate::graph_pull::{GraphPull, SlopeTable};
@@ -23,7 +27,8 @@ use crate::groups::Groups;
 use crate::ledger::Ledger;
 use crate::limits::{Clock, Reason};
 use crate::method::{Method, Recipe, Variant};
-use crate::steps::{Assumption, BoxSteps, Reach, StepForm, StepTrace};
+use crate::problem::Region;
+use crate::steps::{Assumption, BoxSteps, Reach, Room, StepForm, StepTrace};
 use steering::BySlope;
 
 /// The trajectory graph of an ODE block.
@@ -39,6 +44,8 @@ pub struct Analysis<'a> {
     form: StepForm,
     arithmetic: Arithmetic,
     clock: Clock<'a>,
+    /// Only inputs of this ball are considered, where there is one.
+    ball: Option<Ball>,
     /// All values so far.
     values: Vec<BoxVec>,
     /// For every node so far.
@@ -55,6 +62,10 @@ pub struct Analysis<'a> {
     /// Whether the program has a recurrent encoder.
     recurrent: bool,
     symbolic: Option<Symbolic>,
+    /// Room around what a certificate claims, if one is to be written.
+    room: Room,
+    /// Boxes tightened by rows, with the ways of these, where there is room for claims.
+    claims: Vec<BoxClaim>,
     /// Memory held by all of this.
     held: usize,
 }
@@ -88,6 +99,19 @@ impl<'a> Analysis<'a> {
         Self::assuming(program, region, &[], method, form, arithmetic, clock)
     }
 
+    /// The same over a region that may be a ball.
+    pub fn over(
+        program: &'a Program,
+        region: &Region,
+        method: Method,
+        form: StepForm,
+        arithmetic: Arithmetic,
+        clock: Clock<'a>,
+    ) -> Result<Self, Reason> {
+        let (boxes, ball) = (region.outer.clone(), region.ball.clone());
+        Self::enclose(program, boxes, ball, &[], method, form, arithmetic, clock, Room::None)
+    }
+
     /// The same over those inputs for which the assumptions about the start of the first ODE block hold.
     pub fn assuming(
         program: &'a Program,
@@ -98,7 +122,22 @@ impl<'a> Analysis<'a> {
         arithmetic: Arithmetic,
         clock: Clock<'a>,
     ) -> Result<Self, Reason> {
+        Self::enclose(program, region, None, assumed, method, form, arithmetic, clock, Room::None)
+    }
+
+    fn enclose(
+        program: &'a Program,
+        region: Vec<BoxVec>,
+        ball: Option<Ball>,
+        assumed: &[Assumption],
+        method: Method,
+        form: StepForm,
+        arithmetic: Arithmetic,
+        clock: Clock<'a>,
+        room: Room,
+    ) -> Result<Self, Reason> {
         check_region(program, &region)?;
+        let ball = ball.filter(|ball| region.len() == 1 && region[0].len() == ball.len());
         let recipe = method.recipe();
         let is_blend = |step: &Step| matches!(step, Step::Plain(Operator::Blend(_)));
         let mut analysis = Self {
@@ -107,6 +146,7 @@ impl<'a> Analysis<'a> {
             form: recipe.form.unwrap_or(form),
             arithmetic,
             clock,
+            ball,
             known: Vec::new(),
             lines: Vec::new(),
             pairs: Vec::new(),
@@ -116,6 +156,8 @@ impl<'a> Analysis<'a> {
             mixing: vec![0; region.len()],
             recurrent: program.nodes().any(|(_, node)| is_blend(&node.operator)),
             symbolic: None,
+            room,
+            claims: Vec::new(),
             held: region.iter().map(|b| 16 * b.len()).sum(),
             values: region,
         };
@@ -192,7 +234,9 @@ impl<'a> Analysis<'a> {
             return Err(Reason::Overflow { time: 0.0 });
         }
         let mixes = match operator {
-            Operator::Affine(map) => usize::from(matches!(**map, AffineMap::Conv(_) | AffineMap::Pool(_))),
+            Operator::Affine(map) => {
+                usize::from(matches!(**map, AffineMap::Conv(_) | AffineMap::Pool(_) | AffineMap::Group(_)))
+            }
             Operator::Concat(_) | Operator::Slice(_) => 0,
             _ => 1,
         };
@@ -226,6 +270,7 @@ impl<'a> Analysis<'a> {
             arithmetic: self.arithmetic,
             form: self.form,
             keep_traces: self.has_rows(),
+            room: self.room,
             clock: self.clock,
             bytes: self.held,
         };
@@ -248,8 +293,13 @@ impl<'a> Analysis<'a> {
         let made = self.program.node(value).map(|node| &node.operator);
         let linear = matches!(made, Some(Step::Plain(operator)) if !matches!(operator, Operator::Curve(_)));
         let variants = self.recipe.refining;
-        if !linear || variants.is_empty() || self.mixing[value] < 2 {
+        // Over a box the first linear map loses nothing; over a ball, rows know more of it than intervals.
+        let enough = if self.ball.is_some() { 1 } else { 2 };
+        if !linear || variants.is_empty() || self.mixing[value] < enough {
             return Ok(());
+        }
+        if self.room == Room::ForClaims {
+            return self.refine_claimed(value, before_relu);
         }
         let shape = self.program.shape(value);
         let mut better = match self.recipe.boxes {
@@ -287,7 +337,7 @@ impl<'a> Analysis<'a> {
         let shape = self.program.shape(value);
         let entries: Vec<usize> = (0..shape.len()).collect();
         let mut flight = Flight::new(self.program.values(), value, Rows::units(shape, &entries));
-        self.pull_front(&mut flight, value, &[])?;
+        self.pull_front(&mut flight, value, &Points::default())?;
         let bounds = self.over_inputs(&flight);
         let (lower, upper) = bounds.split_at(shape.len());
         self.values[value].meet(&BoxVec::new(lower.to_vec(), upper.iter().map(|u| -u).collect()));
@@ -328,18 +378,25 @@ impl<'a> Analysis<'a> {
 
     /// Lower bounds of rows that have arrived at the inputs.
     fn over_inputs(&self, flight: &Flight) -> Vec<f64> {
-        flight.lower_bounds(|value| &self.values[value])
+        flight.bounded_by(|value, rows| {
+            let lower = rows.lower_bounds(&self.values[value]);
+            match &self.ball {
+                Some(ball) if value == 0 => ball.raise(rows, lower),
+                _ => lower,
+            }
+        })
     }
 
     /// Takes rows in front of all ODE blocks back to the inputs.
-    fn pull_front(&self, flight: &mut Flight, from: usize, points: &[Point]) -> Result<(), Reason> {
+    fn pull_front(&self, flight: &mut Flight, from: usize, points: &Points) -> Result<(), Reason> {
         let way = self.way();
+        let held = self.held + points.bytes();
         let inputs = self.program.inputs().len();
         let mut steering = Pairs { prepared: &self.pairs, inputs, arithmetic: self.arithmetic, points };
         for (value, node) in self.program.nodes().rev().filter(|(value, _)| *value <= from) {
             // Rows are on a few of many values; they are counted now and then.
             if value % 16 == 0 {
-                self.clock.check(self.held + flight.bytes())?;
+                self.clock.check(held + flight.bytes())?;
             }
             if let Step::Plain(operator) = &node.operator {
                 flight.pass(self.program, value, operator, &way, &mut steering);
@@ -401,10 +458,15 @@ impl<'a> Analysis<'a> {
                     if let Some(slopes) = steered.slopes.filter(|_| is_first) {
                         pull = pull.with_slopes(slopes);
                     }
-                    let pulled = match &mut steered.ledger {
-                        Some(ledger) if is_first => {
+                    let pulled = match (&mut steered.ledger, &mut steered.shares) {
+                        (Some(ledger), _) if is_first => {
                             let (rows, entries) = pull.pull_with_ledger(rows, &kinds)?;
                             **ledger = entries;
+                            rows
+                        }
+                        (_, Some(shares)) => {
+                            let (rows, ledger) = pull.pull_with_shares(rows, &kinds)?;
+                            shares.push((value, ledger));
                             rows
                         }
                         _ => pull.pull(rows, &kinds)?,
@@ -441,6 +503,7 @@ impl<'a> Analysis<'a> {
     /// All of it, for what goes on from here.
     pub(crate) fn enclosed(&self) -> Enclosed<'_> {
         Enclosed {
+            ball: self.ball.as_ref(),
             program: self.program,
             values: &self.values,
             known: &self.known,
@@ -484,6 +547,8 @@ pub(crate) struct Steered<'s> {
     pub slopes: Option<&'s SlopeTable>,
     /// Where to tell what the rows met in it.
     pub ledger: Option<&'s mut Ledger>,
+    /// Where to tell the shares of rows in every ODE block, by its value.
+    pub shares: Option<&'s mut Vec<(usize, Ledger)>>,
     /// Whether to stop in front of it.
     pub stop_there: bool,
 }

@@ -19,7 +19,7 @@ pub enum AttackLoss {
     Margin,
 }
 
-/// Settings of an L∞ attack.
+/// Settings of an attack.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attack {
     /// Gradient steps per restart.
@@ -82,10 +82,20 @@ impl AttackOutcome {
     }
 }
 
-/// Derivative of the loss with respect to the outputs.
-fn cotangent(property: &Property, outputs: &[f64], loss: AttackLoss) -> Vec<f64> {
-    match (property, loss) {
-        (Property::Label { label, .. }, AttackLoss::CrossEntropy) => {
+/// What one descent goes for.
+#[derive(Clone, Debug, PartialEq)]
+enum Goal {
+    /// A loss of the whole property.
+    Loss(AttackLoss),
+    /// That one linear function of the outputs, given by its coefficients, becomes small.
+    Row(Vec<f64>),
+}
+
+/// Derivative of what is climbed with respect to the outputs.
+fn cotangent(property: &Property, outputs: &[f64], goal: &Goal) -> Vec<f64> {
+    match (property, goal) {
+        (_, Goal::Row(coefficients)) => coefficients.iter().map(|a| -a).collect(),
+        (Property::Label { label, .. }, Goal::Loss(AttackLoss::CrossEntropy)) => {
             let top = outputs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let mut p: Vec<f64> = outputs.iter().map(|l| (l - top).exp()).collect();
             let sum: f64 = p.iter().sum();
@@ -108,13 +118,79 @@ pub struct Hunt<'a> {
 /// Gradient steps from an input that a bound points at.
 const STEPS_NEAR: usize = 6;
 
-/// One descent.
+/// Gradient steps of one bout of a [`Siege`].
+const STEPS_OF_A_BOUT: usize = 50;
+
+/// How far a descent goes at a time.
 #[derive(Clone, Copy)]
+enum Stride {
+    /// The same distance in every entry.
+    Constant(f64),
+    /// This part of half the region's width in every entry, shrinking to a fiftieth on the way.
+    Shrinking(f64),
+}
+
+/// One descent.
+#[derive(Clone)]
 struct Descent {
     steps: usize,
-    step_size: f64,
-    loss: AttackLoss,
+    stride: Stride,
+    goal: Goal,
     exhaustive: bool,
+}
+
+impl Descent {
+    /// How far a step goes.
+    fn stride(&self, step: usize) -> Stride {
+        match self.stride {
+            Stride::Shrinking(first) => {
+                let gone = step as f64 / self.steps.max(1) as f64;
+                Stride::Shrinking(first * 0.02_f64.powf(gone))
+            }
+            constant => constant,
+        }
+    }
+}
+
+/// Descents from ever new starts that take different goals in turn: every row that no bound has proved, the lowest
+/// bound first, then the margin and the cross-entropy. The same seed makes the same bouts.
+pub struct Siege {
+    goals: Vec<Goal>,
+    bouts: usize,
+    random: fastrand::Rng,
+}
+
+impl Siege {
+    /// Of what is left open: `lower` are bounds of the rows of the property, or nothing.
+    pub fn new(problem: &Problem<'_>, lower: &[f64], seed: u64) -> Self {
+        let rows = problem.property.rows(problem.program.output_shape());
+        let mut open: Vec<usize> = (0..rows.count.min(lower.len()))
+            .filter(|&row| !matches!(lower[row].partial_cmp(&0.0), Some(std::cmp::Ordering::Greater)))
+            .collect();
+        open.sort_by(|a, b| lower[*a].total_cmp(&lower[*b]));
+        let mut goals: Vec<Goal> = vec![Goal::Loss(AttackLoss::Margin)];
+        if problem.property.is_conjunction() {
+            goals.extend(open.iter().map(|&row| Goal::Row(rows.row(row).to_vec())));
+        }
+        if matches!(problem.property, Property::Label { .. }) {
+            goals.push(Goal::Loss(AttackLoss::CrossEntropy));
+        }
+        Self { goals, bouts: 0, random: fastrand::Rng::with_seed(seed ^ 0xD1B5_4A32_D192_ED03) }
+    }
+
+    /// How many bouts take every goal once.
+    pub fn round(&self) -> usize {
+        self.goals.len()
+    }
+
+    /// One more descent.
+    pub fn bout(&mut self, hunt: &Hunt<'_>) -> AttackOutcome {
+        let goal = self.goals[self.bouts % self.goals.len()].clone();
+        self.bouts += 1;
+        let start = hunt.anywhere(&mut self.random);
+        let stride = Stride::Shrinking(1.0);
+        hunt.descend(start, &Descent { steps: STEPS_OF_A_BOUT, stride, goal, exhaustive: false })
+    }
 }
 
 impl<'a> Hunt<'a> {
@@ -125,9 +201,27 @@ impl<'a> Hunt<'a> {
 
     /// A violation next to inputs that a bound points at, if a few steps downhill lead to one.
     pub fn near(&self, point: &Point) -> Option<Point> {
-        let step_size = self.problem.region.radius / STEPS_NEAR as f64;
-        let descent = Descent { steps: STEPS_NEAR, step_size, loss: AttackLoss::Margin, exhaustive: false };
-        self.descend(point.clone(), descent).witness
+        let stride = Stride::Constant(self.problem.region.radius / STEPS_NEAR as f64);
+        let goal = Goal::Loss(AttackLoss::Margin);
+        let descent = Descent { steps: STEPS_NEAR, stride, goal, exhaustive: false };
+        self.descend(point.clone(), &descent).witness
+    }
+
+    /// Any point of the region.
+    fn anywhere(&self, random: &mut fastrand::Rng) -> Point {
+        let inside = |(l, u): (&f64, &f64), random: &mut fastrand::Rng| l + random.f64() * (u - l);
+        let boxes = self.problem.region.inner.iter();
+        boxes.map(|b| b.lower.iter().zip(&b.upper).map(|ends| inside(ends, random)).collect()).collect()
+    }
+
+    /// The margin's gradient at a point, one number for each entry of each input: how fast it changes there. `None`
+    /// where the program does not run.
+    pub fn gradient(&self, point: &Point) -> Option<Point> {
+        let Problem { program, property, .. } = self.problem;
+        let watch = self.clock.watch();
+        let inputs: Vec<&[f64]> = point.iter().map(Vec::as_slice).collect();
+        let run = Inference::run_within(program, &inputs, self.precision, &watch).ok()?;
+        run.gradients_within(&property.downhill(&run.output), &watch).ok()
     }
 
     /// Looks for a violation.
@@ -135,15 +229,11 @@ impl<'a> Hunt<'a> {
         let mut found = AttackOutcome::NOTHING;
         let mut random = fastrand::Rng::with_seed(attack.seed ^ 0x9E37_79B9_7F4A_7C15);
         let Attack { steps, step_size, loss, exhaustive, .. } = *attack;
+        let descent =
+            Descent { steps, stride: Stride::Constant(step_size), goal: Goal::Loss(loss), exhaustive };
         for _ in 0..attack.restarts.max(1) {
-            let start = self
-                .problem
-                .region
-                .inner
-                .iter()
-                .map(|b| b.lower.iter().zip(&b.upper).map(|(l, u)| l + random.f64() * (u - l)).collect());
-            let start = start.collect();
-            found.take(self.descend(start, Descent { steps, step_size, loss, exhaustive }));
+            let start = self.anywhere(&mut random);
+            found.take(self.descend(start, &descent));
             if (found.witness.is_some() && !exhaustive) || self.clock.check(0).is_err() {
                 break;
             }
@@ -153,7 +243,7 @@ impl<'a> Hunt<'a> {
 
     /// Signed gradient steps from a point. Every iterate is run by the concrete solver; one that violates the property is
     /// a witness. A solver failure is none.
-    fn descend(&self, mut point: Point, descent: Descent) -> AttackOutcome {
+    fn descend(&self, mut point: Point, descent: &Descent) -> AttackOutcome {
         let Problem { program, region, property, .. } = self.problem;
         let watch = self.clock.watch();
         let mut found = AttackOutcome::NOTHING;
@@ -183,12 +273,11 @@ impl<'a> Hunt<'a> {
             if step == descent.steps {
                 break;
             }
-            let cotangent = cotangent(property, &run.output, descent.loss);
+            let cotangent = cotangent(property, &run.output, &descent.goal);
             let Ok(gradients) = run.gradients_within(&cotangent, &watch) else { break };
-            for (x, g) in point.iter_mut().zip(&gradients).flat_map(|(x, g)| x.iter_mut().zip(g)) {
-                if *g != 0.0 {
-                    *x += descent.step_size * g.signum();
-                }
+            match descent.stride(step) {
+                Stride::Constant(distance) => region.walk(&mut point, &gradients, distance),
+                Stride::Shrinking(share) => region.stride(&mut point, &gradients, share),
             }
             region.settle(&mut point, self.precision);
         }

@@ -6,6 +6,11 @@ use std::cmp::Ordering;
 pub(crate) trait Leaf {
     /// The smallest proven bound of any row.
     fn bound(&self) -> f64;
+
+    /// How much of the region it is: of parts of which the same is proven, the largest comes first.
+    fn size(&self) -> f64 {
+        0.0
+    }
 }
 
 /// A part as a heap sees it: the one with the lowest bound is the greatest.
@@ -27,7 +32,8 @@ impl<T: Leaf> PartialOrd for Lowest<T> {
 
 impl<T: Leaf> Ord for Lowest<T> {
     fn cmp(&self, other: &Self) -> Ordering {
-        other.0.bound().total_cmp(&self.0.bound())
+        let sizes = || self.0.size().total_cmp(&other.0.size());
+        other.0.bound().total_cmp(&self.0.bound()).then_with(sizes)
     }
 }
 

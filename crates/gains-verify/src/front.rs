@@ -27,6 +27,7 @@ use gains_core::{
     RowBlock, Rows, Shape, Support, kernels,
 };
 
+use crate::ball::Ball;
 use crate::limits::{Clock, Reason};
 use crate::steps::Side;
 
@@ -39,9 +40,18 @@ pub(crate) struct Layer {
     pub before: Arc<BoxVec>,
 }
 
+impl Layer {
+    /// The value it makes.
+    pub fn value(&self) -> usize {
+        self.node.value
+    }
+}
+
 /// What is known of all values of a program over a region.
 #[derive(Clone, Copy)]
 pub(crate) struct Enclosed<'a> {
+    /// Only inputs of this ball are considered, where there is one.
+    pub ball: Option<&'a Ball>,
     pub program: &'a Program,
     pub values: &'a [BoxVec],
     /// For every node.
@@ -53,6 +63,7 @@ pub(crate) struct Enclosed<'a> {
 
 /// Everything in front of the first ODE block.
 pub(crate) struct Front {
+    ball: Option<Ball>,
     circuit: Circuit,
     known: Vec<Known>,
     magnitudes: Vec<Vec<f64>>,
@@ -298,7 +309,7 @@ impl Front {
     /// The front of an analysed program; `None` if there is no activation in it, or if anything behind it takes
     /// something in front of its end.
     pub fn new(known: &Enclosed<'_>) -> Option<Self> {
-        let Enclosed { program, values, known, magnitudes, arithmetic } = *known;
+        let Enclosed { ball, program, values, known, magnitudes, arithmetic } = *known;
         let (ode, _) = program.odes().next()?;
         let output = program.node(ode)?.from[0];
         let circuit = program.front(output)?;
@@ -316,8 +327,9 @@ impl Front {
         let known = known[..circuit.nodes().len()].to_vec();
         let magnitudes = magnitudes[..circuit.values()].to_vec();
         let last = layers.last()?.before.clone();
+        let (ball, magnitude) = (ball.cloned(), Vec::new());
         let mut front =
-            Self { circuit, known, magnitudes, values, layers, output, magnitude: Vec::new(), arithmetic };
+            Self { ball, circuit, known, magnitudes, values, layers, output, magnitude, arithmetic };
         front.magnitude = front.output_box(&last).magnitudes();
         Some(front)
     }
@@ -370,6 +382,23 @@ impl Front {
         }
     }
 
+    /// All values over the whole region, inputs first.
+    pub fn values(&self) -> &[BoxVec] {
+        &self.values
+    }
+
+    /// Boxes of all values, each what intervals make of the boxes in front of it and what is known of it already.
+    pub fn propagated(&self, known: &[BoxVec]) -> Vec<BoxVec> {
+        let mut values: Vec<BoxVec> = self.region().to_vec();
+        for (value, node) in self.circuit.nodes() {
+            let arguments: Vec<&BoxVec> = node.from.iter().map(|&v| &values[v]).collect();
+            let mut image = node.operator.image(&arguments, 0.0, self.arithmetic, false).value;
+            image.meet(&known[value]);
+            values.push(image);
+        }
+        values
+    }
+
     /// Slopes to start from; zero everywhere is usually the best single choice.
     pub fn first_dual(&self, policy: LowerSlope) -> Dual {
         let slope = |layer: &Layer, i: usize| {
@@ -396,7 +425,7 @@ impl Front {
             }
             clock.check(0)?;
             let pulled = self.pull(problems, &ascents, &active);
-            let bounds = pulled.inputs.lower_bounds(|input| &self.values[input]);
+            let bounds = self.over_inputs(&pulled.inputs);
             for (at, &index) in active.iter().enumerate() {
                 let rate = RATE.0 * RATE.1.powf(round as f64 / rounds.max(1) as f64);
                 let last = round == rounds;
@@ -465,6 +494,26 @@ impl Front {
         sum
     }
 
+    /// Lower bounds of rows that have arrived at the inputs.
+    fn over_inputs(&self, flight: &Flight) -> Vec<f64> {
+        flight.bounded_by(|input, rows| {
+            let lower = rows.lower_bounds(&self.values[input]);
+            match &self.ball {
+                Some(ball) if input == 0 => ball.raise(rows, lower),
+                _ => lower,
+            }
+        })
+    }
+
+    /// Inputs where a row is least: a corner of the box, or a point of the ball.
+    fn minimiser(&self, flight: &Flight, row: usize) -> Vec<Vec<f64>> {
+        if let (Some(ball), Some(rows)) = (&self.ball, flight.on(0)) {
+            return vec![ball.least(rows.select(&[row]).into_full().row(0))];
+        }
+        let region = self.region();
+        (0..region.len()).map(|v| corner(flight.on(v), row, &region[v])).collect()
+    }
+
     /// Takes note of a bound, and moves slopes and multipliers uphill unless this was the last round.
     fn climb(
         &self,
@@ -481,9 +530,7 @@ impl Front {
         if last && !better {
             return;
         }
-        let region = self.region();
-        let minimiser: Vec<Vec<f64>> =
-            (0..region.len()).map(|v| corner(pulled.inputs.on(v), row, &region[v])).collect();
+        let minimiser = self.minimiser(&pulled.inputs, row);
         let mut best = better.then(|| ascent.dual.clone());
         let mut losses = Vec::with_capacity(self.layers.len());
         let mut behind = Vec::with_capacity(self.layers.len());
@@ -562,10 +609,11 @@ impl Front {
 
     /// The shape of the argument of a layer, or of the output for the layer behind the last.
     pub fn shape(&self, layer: usize) -> Shape {
-        self.circuit.shape(self.value(layer))
+        self.circuit.shape(self.argument(layer))
     }
 
-    fn value(&self, layer: usize) -> usize {
+    /// The argument of a layer, or the output for the layer behind the last.
+    pub fn argument(&self, layer: usize) -> usize {
         self.layers.get(layer).map_or(self.output, |layer| layer.node.argument)
     }
 
@@ -573,7 +621,7 @@ impl Front {
     /// one lower slope for all unstable neurons; returns rows on all inputs, one after the other.
     pub fn to_input(&self, rows: Rows, layer: usize, bounds: &[Arc<BoxVec>], slope: LowerSlope) -> RowBlock {
         let count = rows.count;
-        let mut flight = Flight::new(self.circuit.values(), self.value(layer), rows);
+        let mut flight = Flight::new(self.circuit.values(), self.argument(layer), rows);
         self.circuit.pull(&mut flight, &self.way(), &mut Uniform { front: self, bounds, slope });
         if let ([_], Some(rows)) = (self.region(), flight.on(0)) {
             return rows.clone().into_full();
@@ -587,10 +635,14 @@ impl Front {
 pub(crate) fn corner(rows: Option<&Rows>, row: usize, domain: &BoxVec) -> Vec<f64> {
     let mut point = domain.upper.clone();
     let Some(rows) = rows else { return point };
-    for (a, i) in rows.row(row).iter().zip(rows.on().indices()) {
-        if *a > 0.0 {
-            point[i as usize] = domain.lower[i as usize];
+    let mut towards = |i: usize, a: f64| {
+        if a > 0.0 {
+            point[i] = domain.lower[i];
         }
+    };
+    match rows.on() {
+        on if on.is_full() => rows.row(row).iter().enumerate().for_each(|(i, a)| towards(i, *a)),
+        on => rows.row(row).iter().zip(on.indices()).for_each(|(a, i)| towards(i as usize, *a)),
     }
     point
 }

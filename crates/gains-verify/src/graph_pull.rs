@@ -56,6 +56,16 @@ pub struct GraphPull<'a> {
     live: Arc<[u32]>,
     slopes: Option<&'a SlopeTable>,
     ledger: Option<RefCell<Ledger>>,
+    notes: Notes,
+}
+
+/// What is noted of rows on their way back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Notes {
+    /// What they met at every activation, and their shares.
+    Everything,
+    /// Their shares where trajectories meet.
+    Shares,
 }
 
 /// Lower slopes of the dynamics' neurons, by value, the same in all steps and stages; only those of unstable
@@ -137,7 +147,17 @@ impl<'a> GraphPull<'a> {
             *used |= graph.end.lower[i] != 0.0 || graph.end.upper[i] != 0.0;
         }
         let live = (0..n as u32).filter(|&i| used[i as usize]).collect();
-        Self { block, graph, arithmetic, clock, held: 0, live, slopes: None, ledger: None }
+        Self {
+            block,
+            graph,
+            arithmetic,
+            clock,
+            held: 0,
+            live,
+            slopes: None,
+            ledger: None,
+            notes: Notes::Everything,
+        }
     }
 
     /// Takes the lower slopes from a table instead of the rows' kinds.
@@ -172,6 +192,11 @@ impl<'a> GraphPull<'a> {
         self.ledger = Some(RefCell::default());
         let pulled = self.pull(rows, kinds)?;
         Ok((pulled, self.ledger.map(RefCell::into_inner).unwrap_or_default()))
+    }
+
+    /// Like [`Self::pull`], and also tells the shares of rows where trajectories meet.
+    pub fn pull_with_shares(self, rows: Rows, kinds: &[RowKind]) -> Result<(Rows, Ledger), Reason> {
+        Self { notes: Notes::Shares, ..self }.pull_with_ledger(rows, kinds)
     }
 
     /// A row on the initial state below `sign` times one entry of a value of the dynamics, at the initial time. `None` if
@@ -421,7 +446,7 @@ impl<'a> GraphPull<'a> {
             per_group: book.count / (passing.slopes.len() * passing.parts),
             table: self.slopes,
             arithmetic: self.arithmetic,
-            ledger: self.ledger.as_ref(),
+            ledger: self.ledger.as_ref().filter(|_| self.notes == Notes::Everything),
             vertex: passing.vertex,
             stage,
             change,

@@ -35,16 +35,29 @@ impl Domain {
     /// the box alone it is bounded as usual. The best `β` for one half-space is found exactly (the bound is
     /// concave and piecewise linear in it), for several one after the other, the most violated first.
     pub fn lower_bound(&self, row: &[f64], constant: f64, slack: f64, cuts: &[&HalfSpace]) -> f64 {
+        self.lower_bound_by(row, constant, slack, cuts).0
+    }
+
+    /// The same, with the half-spaces it relies on and their `β`.
+    pub fn lower_bound_by(
+        &self,
+        row: &[f64],
+        constant: f64,
+        slack: f64,
+        cuts: &[&HalfSpace],
+    ) -> (f64, Vec<(usize, f64)>) {
         let mut row = row.to_vec();
         let (mut constant, mut slack) = (constant, slack);
         let mut best = self.over_box(&row, constant, slack);
+        let mut used: Vec<(usize, f64)> = Vec::new();
         for _ in 0..MOST_CUTS.min(2 * cuts.len()) {
             let violated = cuts
                 .iter()
-                .map(|cut| (self.at_minimiser(&row, cut), *cut))
-                .filter(|(violation, _)| *violation > 0.0)
+                .enumerate()
+                .map(|(which, cut)| (self.at_minimiser(&row, cut), which, *cut))
+                .filter(|(violation, ..)| *violation > 0.0)
                 .max_by(|a, b| a.0.total_cmp(&b.0));
-            let Some((violation, cut)) = violated else { break };
+            let Some((violation, which, cut)) = violated else { break };
             let beta = self.best_multiplier(&row, cut, violation);
             if !(beta > 0.0 && beta.is_finite()) {
                 break;
@@ -63,8 +76,9 @@ impl Domain {
                 break;
             }
             best = bound;
+            used.push((which, beta));
         }
-        best
+        (best, used)
     }
 
     fn over_box(&self, row: &[f64], constant: f64, slack: f64) -> f64 {

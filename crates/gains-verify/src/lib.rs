@@ -30,10 +30,13 @@
 
 pub mod analysis;
 pub mod attack;
+pub mod ball;
 mod best_first;
 mod bisect;
 mod branch;
+pub mod certificate;
 pub mod curls;
+pub mod decisions;
 pub mod forms;
 mod front;
 pub mod graph_pull;
@@ -51,6 +54,7 @@ pub mod verifier;
 
 pub use analysis::Analysis;
 pub use attack::{Attack, AttackLoss, Hunt};
+pub use ball::{Ball, Norm};
 pub use limits::{Budget, Clock, Reason};
 pub use looseness::Looseness;
 pub use method::{Method, Variant};

@@ -143,17 +143,32 @@ impl Default for Budget<'_> {
 pub struct Clock<'a> {
     budget: Budget<'a>,
     started: Instant,
+    /// Memory somebody else holds meanwhile.
+    reserved: usize,
 }
 
 impl<'a> Clock<'a> {
     /// Starts the clock.
     pub fn start(budget: Budget<'a>) -> Self {
-        Self { budget, started: Instant::now() }
+        Self { budget, started: Instant::now(), reserved: 0 }
     }
 
     /// Time spent so far.
     pub fn elapsed(&self) -> Duration {
         self.started.elapsed()
+    }
+
+    /// Time left, where it is limited.
+    pub fn left(&self) -> Option<Duration> {
+        self.budget.timeout.map(|limit| limit.saturating_sub(self.elapsed()))
+    }
+
+    /// A share of what is left: at most so much more time, and only the memory that others do not hold.
+    pub fn share(&self, more: Duration, held_by_others: usize) -> Self {
+        let until = self.elapsed().saturating_add(more);
+        let timeout = Some(self.budget.timeout.map_or(until, |limit| limit.min(until)));
+        let reserved = self.reserved.saturating_add(held_by_others);
+        Self { budget: Budget { timeout, ..self.budget }, reserved, ..*self }
     }
 
     /// The budget.
@@ -194,7 +209,7 @@ impl<'a> Clock<'a> {
         if self.interrupted() {
             return Err(Reason::Interrupted);
         }
-        if bytes > self.budget.memory {
+        if bytes.saturating_add(self.reserved) > self.budget.memory {
             return Err(Reason::MemoryLimit { megabytes: self.budget.memory >> 20 });
         }
         match self.budget.timeout {

@@ -18,6 +18,8 @@ use crate::steps::{Reach, StepTrace};
 /// Where a bound that was not enough loses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Looseness {
+    /// The true value of the row at the input where its bound is attained; all losses lead from there down to the bound.
+    pub truth: f64,
     /// In the layers in front of the first ODE block, by activation.
     pub front: Vec<f64>,
     /// In the steps of the first ODE block: time and cost, by time.

@@ -1,6 +1,7 @@
 //! From a problem to a verdict.
 
 mod bounding;
+mod race;
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use gains_ode::Inference;
 
 use crate::analysis::{Analysis, Bounds};
 use crate::attack::{Attack, AttackLoss, Hunt};
-use crate::bisect;
+use crate::bisect::Bisection;
 use crate::branch::{Branched, Brancher, Task};
 use crate::limits::{Budget, Clock, Reason};
 use crate::looseness::Looseness;
@@ -55,8 +56,13 @@ pub enum Stage {
     Bound(Method),
     /// The same, only if no stage before could bound it at all.
     Rescue(Method),
+    /// The same in a small part of the time, and only where it may be enough.
+    Try(Method),
     /// Slopes improved by gradient, then case distinctions, starting from what [`Method::Tight`] proves.
     Branch,
+    /// What is left of the time, shared between case distinctions, affine forms, halves of the region and attacks, by how
+    /// far each of them comes.
+    Race,
 }
 
 impl Stage {
@@ -96,15 +102,25 @@ impl Default for Settings {
     }
 }
 
+/// How many times the largest lead at the sample boxes may fall short for rows to be tried.
+const FAR_OFF: f64 = 1e5;
+
 /// Whether a program has a recurrent encoder.
 fn is_recurrent(program: &Program) -> bool {
     program.nodes().any(|(_, node)| matches!(node.operator, Step::Plain(Operator::Blend(_))))
 }
 
 impl Settings {
+    /// The seed of all attacks that nobody has asked for.
+    fn seed(&self) -> u64 {
+        let seeds =
+            self.stages.iter().map(|stage| if let Stage::Attack(attack) = stage { attack.seed } else { 0 });
+        seeds.fold(0, u64::max)
+    }
+
     /// The cascade `auto`: a short attack, so that no time goes into proving falsehoods, and ever more expensive
-    /// bounds, each on what is left. `attack` comes before the expensive part. Where boxes cannot enclose the
-    /// trajectories, affine forms take over; for recurrent encoders, states tightened one by one.
+    /// bounds, each on what is left. `attack` comes before the expensive part, in which several ways share the time;
+    /// for recurrent encoders, states are tightened one by one where boxes cannot enclose the trajectories.
     pub fn cascade(program: &Program, radius: f64, attack: Option<Attack>) -> Self {
         let seed = attack.map_or(0, |a| a.seed);
         let margin = Attack { loss: AttackLoss::Margin, seed, ..Attack::default() };
@@ -122,10 +138,14 @@ impl Settings {
             stages
         } else {
             let short = Attack { steps: 20, step_size: radius / 6.0, ..margin };
-            let mut stages =
-                vec![Stage::Attack(short), Stage::Bound(Method::Box), Stage::Bound(Method::Tight)];
+            let mut stages = vec![
+                Stage::Attack(short),
+                Stage::Bound(Method::Box),
+                Stage::Try(Method::Symbolic),
+                Stage::Bound(Method::Tight),
+            ];
             stages.extend(attack);
-            stages.extend([Stage::Branch, Stage::Rescue(Method::Symbolic)]);
+            stages.push(Stage::Race);
             stages
         };
         Self { stages, step_form: StepForm::Difference, ..Self::default() }
@@ -135,7 +155,7 @@ impl Settings {
 /// What one stage did.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StageReport {
-    /// Its name: `attack`, the name of a method, `slopes` or `branch`.
+    /// Its name: `attack`, the name of a method, `slopes`, `branch` or `bisect`.
     pub name: String,
     /// Time it took.
     pub elapsed: Duration,
@@ -151,6 +171,8 @@ pub struct Report {
     /// Largest proved lower bound of the margin, if a method finished: of the smallest difference of logits, or of the
     /// distance of an error from its limit.
     pub margin: Option<f64>,
+    /// Proved lower bounds of all rows of a linear property, of each the best that any method found; empty if none did.
+    pub rows: Vec<f64>,
     /// Smallest margin an attack saw.
     pub attacked_margin: Option<f64>,
     /// The inputs that had it.
@@ -161,6 +183,8 @@ pub struct Report {
     pub stages: Vec<StageReport>,
     /// Where the best bound loses, if it was not enough and that was looked into.
     pub looseness: Option<Looseness>,
+    /// The share of the region's volume in which the property is proven, where the region was halved.
+    pub volume: Option<f64>,
     /// Size of the trajectory graph of the last method that finished: vertices and edges.
     pub graph: Option<(usize, usize)>,
     /// Time for the verdict.
@@ -173,11 +197,13 @@ impl Report {
             output: None,
             verdict: Verdict::Misclassified,
             margin: None,
+            rows: Vec::new(),
             attacked_margin: None,
             attacked: None,
             intervals: None,
             stages: Vec::new(),
             looseness: None,
+            volume: None,
             graph: None,
             elapsed: Duration::ZERO,
         }
@@ -197,6 +223,16 @@ impl Report {
         self.margin = Some(self.margin.map_or(margin, |best| best.max(margin)));
     }
 
+    /// Takes note of lower bounds of all rows and of the box that holds all outputs: both hold together with what was known.
+    fn bounded(&mut self, rows: &[f64], outputs: &BoxVec) {
+        self.rows.resize(rows.len(), f64::NEG_INFINITY);
+        self.rows.iter_mut().zip(rows).for_each(|(best, row)| *best = best.max(*row));
+        match &mut self.intervals {
+            Some(known) if known.len() == outputs.len() => known.meet(outputs),
+            known => *known = Some(outputs.clone()),
+        }
+    }
+
     /// Tells apart the time for better slopes over the whole region and that for its parts.
     fn note_branching(&mut self, found: &Branched, elapsed: Duration) {
         let slopes = if found.parts == 0 { Some(elapsed) } else { found.root };
@@ -214,11 +250,22 @@ impl Report {
         let started = Instant::now();
         let found = hunt.run(attack);
         self.stages.push(StageReport { name: "attack".into(), elapsed: started.elapsed() });
-        if self.attacked_margin.is_none_or(|m| found.margin < m) {
-            self.attacked_margin = Some(found.margin);
-            self.attacked = found.worst;
-        }
+        self.saw(found.margin, found.worst);
         found.witness
+    }
+
+    /// Takes note of the margin some inputs have.
+    fn saw(&mut self, margin: f64, at: Option<Point>) {
+        if self.attacked_margin.is_none_or(|m| margin < m) {
+            self.attacked_margin = Some(margin);
+            self.attacked = at;
+        }
+    }
+
+    /// Whether boxes have gone so far beyond anything seen that rows over them cannot make up for it.
+    fn is_far_off(&self, problem: &Problem<'_>) -> bool {
+        let scale = self.output.as_ref().map_or(0.0, |output| problem.property.scale_at(output));
+        self.margin.is_some_and(|margin| margin < -FAR_OFF * scale)
     }
 
     /// Whether intervals of all outputs leave out those of the sample itself. That cannot be, but for rounding.
@@ -269,8 +316,8 @@ impl Verifier {
         clock: Clock<'a>,
     ) -> Result<(Bounds, Analysis<'a>), Reason> {
         let Settings { step_form, arithmetic, .. } = self.settings;
-        let region = problem.region.outer.clone();
-        let analysis = Analysis::new(problem.program, region, method, step_form, arithmetic, clock)?;
+        let region = &problem.region;
+        let analysis = Analysis::over(problem.program, region, method, step_form, arithmetic, clock)?;
         let bounds = analysis.bound(&problem.property.rows(problem.program.output_shape()))?;
         Ok((bounds, analysis))
     }
@@ -355,6 +402,7 @@ impl Verifier {
                     }
                 }
                 Stage::Rescue(_) if report.margin.is_some() => {}
+                Stage::Bound(Method::Tight) if self.races() && report.is_far_off(problem) => {}
                 Stage::Bound(method) | Stage::Rescue(method) => {
                     tight = None;
                     let thorough = last == Some(index);
@@ -374,6 +422,17 @@ impl Verifier {
                         Err(reason) => unknown = reason,
                     }
                 }
+                Stage::Try(method) => {
+                    let Some(time) = race::short_try(problem, clock) else { continue };
+                    let outcome = self.bound(problem, *method, false, clock.share(time, 0), report);
+                    report.stages.push(StageReport { name: method.to_string(), elapsed: started.elapsed() });
+                    if let Ok((margin, ..)) = outcome {
+                        report.proved(margin);
+                        if margin > 0.0 {
+                            return Verdict::Verified;
+                        }
+                    }
+                }
                 Stage::Branch => {
                     if let Some((rows, analysis)) = tight.take().filter(|_| problem.property.is_conjunction())
                     {
@@ -383,10 +442,19 @@ impl Verifier {
                         }
                     }
                 }
+                Stage::Race => match self.race(problem, &hunt, tight.take(), clock, report) {
+                    Ok(verdict) => return verdict,
+                    Err(reason) => unknown = reason,
+                },
             }
         }
         // What was cut short has not decided anything.
         Verdict::Unknown(if clock.interrupted() { Reason::Interrupted } else { unknown })
+    }
+
+    /// Whether several ways share the time in the end, so that others may be left out.
+    fn races(&self) -> bool {
+        self.settings.stages.contains(&Stage::Race)
     }
 
     /// Case distinctions on what is left open by an analysis.
@@ -420,7 +488,12 @@ impl Verifier {
         let known: Vec<f64> = lower.iter().map(number).collect();
         let found = match Brancher::new(&task, analysis) {
             Some(brancher) => brancher.run(&known),
-            None => bisect::run(&task, problem.region.outer.clone(), &known),
+            None => {
+                let region = problem.region.outer.clone();
+                let mut search = Bisection::new(&task, &problem.property, hunt, region, &known);
+                search.go_on(None);
+                search.found()
+            }
         };
         report.note_branching(&found, started.elapsed());
         report.proved(found.margin);

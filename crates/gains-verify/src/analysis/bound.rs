@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use gains_core::program::Flight;
-use gains_core::{BoxVec, RowBlock, Rows, Support};
+use gains_core::program::{Flight, Way};
+use gains_core::{BoxVec, Known, Operator, RowBlock, Rows, Step, Support};
 
-use super::{Analysis, Point, Steered};
+use super::steering::BySlope;
+use super::{Analysis, Points, Steered};
 use crate::front::{Front, Subject, corner};
 use crate::groups::Groups;
 use crate::limits::Reason;
@@ -33,11 +34,19 @@ fn raise(best: &mut [f64], candidate: &[f64]) {
     }
 }
 
+/// Whether rows pass an operator as they are, whatever its arguments can be.
+fn is_linear(operator: &Operator) -> bool {
+    matches!(operator, Operator::Affine(_) | Operator::Sum(_) | Operator::Concat(_) | Operator::Slice(_))
+}
+
 impl Analysis<'_> {
     /// Certified lower bounds of rows on the outputs over the whole region.
     pub fn bound(&self, rows: &Rows) -> Result<Bounds, Reason> {
         let mut lower = rows.lower_bounds(self.output());
         let finals = self.finals();
+        if self.recipe.boxes && self.has_boxes() && rows.count > 0 {
+            raise(&mut lower, &self.folded(rows));
+        }
         if let Some(symbolic) = &self.symbolic {
             raise(&mut lower, &symbolic.lower_bounds(rows));
         }
@@ -82,8 +91,46 @@ impl Analysis<'_> {
         Ok(Bounds { lower, variants, at_end })
     }
 
+    /// Whether every value has a box: affine forms alone have only that of the outputs.
+    pub(super) fn has_boxes(&self) -> bool {
+        self.known.len() == self.program.values() - self.program.inputs().len()
+    }
+
+    /// Bounds by boxes alone, of rows taken back through everything linear at the end of the program: a box of the
+    /// outputs has forgotten what they have in common.
+    fn folded(&self, rows: &Rows) -> Vec<f64> {
+        self.over_inputs(&self.fold(rows))
+    }
+
+    /// The rows on values that non-linear nodes make, and on inputs.
+    pub(super) fn fold(&self, rows: &Rows) -> Flight {
+        let program = self.program;
+        let inputs = program.inputs().len();
+        let arithmetic = self.arithmetic;
+        let mut flight = Flight::new(program.values(), program.output(), rows.clone());
+        let mut known = vec![Known::Nothing; program.values() - inputs];
+        let mut magnitudes = vec![Vec::new(); program.values()];
+        for (value, node) in program.nodes().rev() {
+            let Step::Plain(operator) = &node.operator else { continue };
+            if flight.on(value).is_none() || !is_linear(operator) {
+                continue;
+            }
+            let arguments: Vec<&BoxVec> = node.from.iter().map(|&v| &self.values[v]).collect();
+            let image = operator.image(&arguments, 0.0, arithmetic, true);
+            let on = Support::full(program.shape(value));
+            known[value - inputs] = operator.known(&arguments, &image.magnitude, on, 0.0, arithmetic);
+            for &argument in node.from.iter().filter(|v| self.uses[**v] > 1) {
+                magnitudes[argument] = self.values[argument].magnitudes();
+            }
+            let way = Way { known: &known, magnitudes: &magnitudes, ..self.way() };
+            let mut steering = BySlope { lines: &[], inputs, arithmetic, slopes: Vec::new() };
+            flight.pass(program, value, operator, &way, &mut steering);
+        }
+        flight
+    }
+
     /// How final rows pass. Behind a recurrent encoder the other forms bring nothing that would be worth their time.
-    fn finals(&self) -> &'static [Variant] {
+    pub(super) fn finals(&self) -> &'static [Variant] {
         let all = self.recipe.finals;
         if self.recurrent { &all[..all.len().min(4)] } else { all }
     }
@@ -128,31 +175,24 @@ impl Analysis<'_> {
         let start = (0..self.program.values()).rev().find(|&value| flight.on(value).is_some());
         let Some(start) = start else { return Ok(()) };
         let mut first = flight.clone();
-        self.pull_front(&mut first, start, &[])?;
+        self.pull_front(&mut first, start, &Points::default())?;
         raise(lower, &self.over_inputs(&first));
-        if self.recipe.polish {
-            let points = self.points_of(&first, start);
-            if points.len() == flight.count() {
-                self.pull_front(&mut flight, start, &points)?;
-                raise(lower, &self.over_inputs(&flight));
-            }
+        if self.recipe.polish
+            && let Some(points) = self.points_of(&first, start)
+        {
+            drop(first);
+            self.pull_front(&mut flight, start, &points)?;
+            raise(lower, &self.over_inputs(&flight));
         }
         Ok(())
     }
 
-    /// Where rows on the inputs are least, for every row: all values in front of the first ODE block there. Only how
-    /// good a bound becomes depends on them.
-    fn points_of(&self, flight: &Flight, start: usize) -> Vec<Point> {
-        let Some(front) = self.program.front(start) else { return Vec::new() };
-        let region = self.region();
-        (0..flight.count())
-            .map(|row| {
-                let corners: Vec<Vec<f64>> =
-                    (0..region.len()).map(|v| corner(flight.on(v), row, &region[v])).collect();
-                let inputs: Vec<&[f64]> = corners.iter().map(Vec::as_slice).collect();
-                front.evaluate(&inputs, 0.0, gains_core::Precision::Float64).values
-            })
-            .collect()
+    /// Where rows on the inputs are least, for every row.
+    fn points_of(&self, flight: &Flight, start: usize) -> Option<Points> {
+        let corners = self.region().iter().enumerate().map(|(v, region)| {
+            (0..flight.count()).flat_map(|row| corner(flight.on(v), row, region)).collect()
+        });
+        Points::run(self.program, start, flight.count(), corners.collect())
     }
 
     /// Improves the slopes in front of the first ODE block for the row with the lowest bound, until it is no

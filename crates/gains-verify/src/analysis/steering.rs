@@ -4,7 +4,7 @@ use gains_core::arithmetic::analysis_error;
 use gains_core::operator::curve::CurveKnown;
 use gains_core::operator::{Elementwise, Steering};
 use gains_core::relaxation::Lines;
-use gains_core::{Arithmetic, LowerSlope, Rows};
+use gains_core::{Arithmetic, LowerSlope, Precision, Program, Rows, Step};
 
 use super::PreparedLines;
 
@@ -30,8 +30,67 @@ impl Steering for BySlope<'_> {
     }
 }
 
-/// All values in front of the first ODE block at one point of the region.
-pub(crate) type Point = Vec<Vec<f64>>;
+/// What the operators in front of the first ODE block compute at one point of the region for each row.
+///
+/// Node after node, for all rows: weights stay at hand, and only what rows will ask for is kept, each value in one
+/// piece. Only how good a bound becomes depends on it.
+#[derive(Default)]
+pub(crate) struct Points {
+    rows: usize,
+    /// For every value, row after row; empty where nobody asks.
+    values: Vec<Vec<f64>>,
+}
+
+impl Points {
+    /// Of all values up to `last`; `inputs` has one point for each row, row after row, of every input. Nothing if
+    /// there is an ODE block among them.
+    pub fn run(program: &Program, last: usize, rows: usize, inputs: Vec<Vec<f64>>) -> Option<Self> {
+        let nodes = || program.nodes().take_while(|(value, _)| *value <= last);
+        let mut uses = vec![0_usize; program.values()];
+        let mut asked = vec![false; program.values()];
+        for (_, node) in nodes() {
+            let Step::Plain(operator) = &node.operator else { return None };
+            for &v in &node.from {
+                uses[v] += 1;
+                asked[v] |= operator.asks_for_points();
+            }
+        }
+        let mut values = inputs;
+        for (value, node) in nodes() {
+            let Step::Plain(operator) = &node.operator else { return None };
+            let mut all = Vec::with_capacity(rows * program.shape(value).len());
+            for row in 0..rows {
+                let arguments: Vec<&[f64]> = node.from.iter().map(|&v| part(&values[v], rows, row)).collect();
+                all.extend(operator.evaluate(&arguments, 0.0, Precision::Float64));
+            }
+            values.push(all);
+            for &v in &node.from {
+                uses[v] -= 1;
+                if uses[v] == 0 && !asked[v] {
+                    values[v] = Vec::new();
+                }
+            }
+        }
+        Some(Self { rows, values })
+    }
+
+    /// Memory held, roughly.
+    pub fn bytes(&self) -> usize {
+        self.values.iter().map(|all| 8 * all.len()).sum()
+    }
+
+    /// A value at the point of a row.
+    fn at(&self, row: usize, value: usize) -> Option<&[f64]> {
+        let all = self.values.get(value).filter(|all| row < self.rows && !all.is_empty())?;
+        Some(part(all, self.rows, row))
+    }
+}
+
+/// One of so many equal parts.
+fn part(all: &[f64], parts: usize, index: usize) -> &[f64] {
+    let length = all.len() / parts.max(1);
+    &all[index * length..][..length]
+}
 
 /// Two choices of lines at every activation, for recurrent encoders. Rows that do not know better take the first; a
 /// row that knows at which point its bound is attained takes the better one there, and planes of products likewise.
@@ -39,8 +98,8 @@ pub(crate) struct Pairs<'a> {
     pub prepared: &'a [Option<[Lines; 2]>],
     pub inputs: usize,
     pub arithmetic: Arithmetic,
-    /// One for each row, or none.
-    pub points: &'a [Point],
+    /// Where the bounds of the rows are attained, if that is known.
+    pub points: &'a Points,
 }
 
 impl Steering for Pairs<'_> {
@@ -53,9 +112,7 @@ impl Steering for Pairs<'_> {
                 &own
             }
         };
-        let known_points =
-            self.points.len() == rows.count && self.points.iter().all(|p| node.argument < p.len());
-        if !known_points {
+        if self.points.rows != rows.count || self.at(0, node.argument).is_none() {
             rows.relax(&[&lines[0]]);
             return;
         }
@@ -67,13 +124,15 @@ impl Steering for Pairs<'_> {
             part = [lines[0].cut(&place), lines[1].cut(&place)];
             &part
         };
-        for (row, point) in self.points.iter().enumerate() {
-            relax_at(rows, row, lines, &place.cut(&point[node.argument]));
+        for row in 0..rows.count {
+            if let Some(point) = self.points.at(row, node.argument) {
+                relax_at(rows, row, lines, &place.cut(point));
+            }
         }
     }
 
     fn at(&self, row: usize, value: usize) -> Option<&[f64]> {
-        self.points.get(row).and_then(|point| point.get(value)).map(Vec::as_slice)
+        self.points.at(row, value)
     }
 }
 
@@ -160,7 +219,11 @@ mod tests {
             below_tanh(&rows);
         }
         let mut rows = both();
-        Pairs { prepared: &[None], inputs: 1, arithmetic, points: &[] }.curve(node, &tanh(), &mut rows);
+        Pairs { prepared: &[None], inputs: 1, arithmetic, points: &Points::default() }.curve(
+            node,
+            &tanh(),
+            &mut rows,
+        );
         below_tanh(&rows);
     }
 }

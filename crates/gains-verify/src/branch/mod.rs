@@ -17,18 +17,18 @@
 mod choose;
 mod draft;
 mod part;
+mod search;
 mod tune;
 
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gains_core::arithmetic::down;
 use gains_core::program::Flight;
 use gains_core::{Arithmetic, BoxVec, LowerSlope, Program, RowBlock, Rows, Shape, Support};
 
 use crate::analysis::{Analysis, Steered};
-use crate::best_first::{Leaf, Lowest, proven_everywhere};
 use crate::front::{Front, Split};
 use crate::graph_pull::{RowForm, SlopeTable};
 use crate::groups::Groups;
@@ -40,9 +40,11 @@ use crate::method::{Method, Variant};
 use crate::steps::{Assumption, Side, StepForm};
 use draft::{Draft, Trial};
 use part::{Expansion, Experience, Part, Place, Target};
+pub(crate) use search::Search;
+pub(crate) use tune::moved;
 
 /// How rows may pass the network behind the front; each row settles on the best for the whole region.
-const VARIANTS: [Variant; 4] = [
+pub(crate) const VARIANTS: [Variant; 4] = [
     Variant::new(LowerSlope::Zero, LowerSlope::Zero, RowForm::Chain),
     Variant::new(LowerSlope::Zero, LowerSlope::Zero, RowForm::Direct),
     Variant::new(LowerSlope::Zero, LowerSlope::MinArea, RowForm::Chain),
@@ -64,7 +66,7 @@ const ROOT: Effort = Effort { rounds: 40, tunings: 12 };
 const PART: Effort = Effort { rounds: 30, tunings: 0 };
 
 /// Step size of the first tuning, and by how much it shrinks from one to the next.
-const TUNING: (f64, f64) = (0.3, 0.8);
+pub(crate) const TUNING: (f64, f64) = (0.3, 0.8);
 
 /// Splits tried at once.
 const MOST_TRIED: usize = 8;
@@ -149,71 +151,9 @@ impl<'a, 't> Brancher<'a, 't> {
     /// Splits until everything is proven, a counterexample turns up or the budget is spent. `known` are bounds
     /// that are proven already.
     pub fn run(&self, known: &[f64]) -> Branched {
-        let started = Instant::now();
-        let mut outcome = Branched::new(known);
-        let mut open: BinaryHeap<Lowest<Part>> = BinaryHeap::new();
-        let mut experience: HashMap<Place, Experience> = HashMap::new();
-        let mut proven = f64::INFINITY;
-        match self.root(known) {
-            Ok(root) => {
-                outcome.witness = self.counterexample(&root);
-                outcome.looseness = self.looseness(&root);
-                open.push(Lowest(root));
-            }
-            Err(reason) => {
-                outcome.stopped = Some(reason);
-                return outcome;
-            }
-        }
-        outcome.parts = 1;
-        outcome.root = Some(started.elapsed());
-        let mut bytes = self.task.held;
-        while outcome.witness.is_none() && outcome.stopped.is_none() {
-            let mut batch: Vec<Part> = Vec::new();
-            while batch.len() < self.task.workers
-                && let Some(Lowest(part)) = open.pop()
-            {
-                if part.targets.is_empty() {
-                    proven = proven.min(part.bound());
-                } else {
-                    bytes -= part.bytes().min(bytes);
-                    batch.push(part);
-                }
-            }
-            if batch.is_empty() {
-                break;
-            }
-            let expansions = match self.task.clock.check(bytes) {
-                Ok(()) => self.expand_all(&batch, &experience),
-                Err(reason) => batch.iter().map(|_| Err(reason.clone())).collect(),
-            };
-            for (part, expansion) in batch.into_iter().zip(expansions) {
-                match expansion {
-                    Ok(Expansion { children, learnt, parts }) => {
-                        outcome.parts += parts;
-                        for (place, share) in learnt {
-                            let seen = experience.entry(place).or_default();
-                            seen.share += share;
-                            seen.count += 1.0;
-                        }
-                        for child in children {
-                            outcome.witness = outcome.witness.or_else(|| self.counterexample(&child));
-                            bytes += child.bytes();
-                            open.push(Lowest(child));
-                        }
-                    }
-                    Err(reason) => {
-                        outcome.stopped = Some(reason);
-                        open.push(Lowest(part));
-                    }
-                }
-            }
-        }
-        outcome.margin = outcome.margin.max(proven_everywhere(proven, &open));
-        if outcome.stopped.is_none() {
-            outcome.looseness = None;
-        }
-        outcome
+        let mut search = Search::new(self, known);
+        search.go_on(None);
+        search.found()
     }
 
     /// Expands several parts, each on its own thread.
@@ -295,7 +235,7 @@ impl<'a, 't> Brancher<'a, 't> {
             bound = over_boxes.into_iter().fold(bound, f64::max);
         };
         let steered =
-            Steered { slopes: table.map(Arc::as_ref), ledger: Some(&mut ledger), stop_there: false };
+            Steered { slopes: table.map(Arc::as_ref), ledger: Some(&mut ledger), ..Steered::default() };
         let from = self.behind.output();
         let (mut pulled, _) = analysis.pull_steered(from, row, &[*variant], visit, steered)?;
         // The only input of what is behind the front.
@@ -343,13 +283,13 @@ impl<'a, 't> Brancher<'a, 't> {
 }
 
 /// Where a row is at most `threshold`.
-fn half_space(rows: &RowBlock, row: usize, threshold: f64) -> HalfSpace {
+pub(crate) fn half_space(rows: &RowBlock, row: usize, threshold: f64) -> HalfSpace {
     let constant = down(down(rows.constant[row] - rows.slack[row]) - threshold);
     HalfSpace { coefficients: rows.row(row).to_vec(), constant }
 }
 
 /// Whether a box is enough smaller than another for a new analysis to pay.
-fn shrunk(from: &BoxVec, to: &BoxVec) -> bool {
+pub(crate) fn shrunk(from: &BoxVec, to: &BoxVec) -> bool {
     let total = |b: &BoxVec| b.lower.iter().zip(&b.upper).map(|(l, u)| u - l).sum::<f64>();
     total(to) < 0.995 * total(from)
 }
@@ -379,7 +319,7 @@ fn best_to_input(front: &Front, rows: &Rows, layer: usize, bounds: &[Arc<BoxVec>
 }
 
 /// The boxes of all inputs, one after the other.
-fn joined(region: &[BoxVec]) -> BoxVec {
+pub(crate) fn joined(region: &[BoxVec]) -> BoxVec {
     let side = |get: fn(&BoxVec) -> &Vec<f64>| region.iter().flat_map(get).copied().collect();
     BoxVec::new(side(|b| &b.lower), side(|b| &b.upper))
 }

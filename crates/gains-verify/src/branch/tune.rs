@@ -30,7 +30,7 @@ impl<'a> Brancher<'a, '_> {
         let rows = self.task.rows;
         let row = rows.row(worst.property).iter().zip(&run.output).map(|(a, b)| a * b);
         let truth = row.sum::<f64>() + rows.constant[worst.property];
-        let mut looseness = Looseness { front, steps, rest: 0.0 };
+        let mut looseness = Looseness { truth, front, steps, rest: 0.0 };
         let found = looseness.front.iter().sum::<f64>() + looseness.in_steps();
         looseness.rest = (truth - worst.reached - found).max(0.0);
         Some(looseness)
@@ -52,22 +52,12 @@ impl<'a> Brancher<'a, '_> {
         rate: f64,
     ) -> Option<SlopeTable> {
         let pull = analysis.first_ode()?;
-        let losses = self.step_losses(&pull, trial, target).by_neuron;
-        let largest = losses.values().map(|n| n.slope_gain.abs()).fold(0.0, f64::max);
-        if largest.is_nan() || largest <= 0.0 {
-            return None;
-        }
-        let mut table = match &trial.table {
+        let losses = self.step_losses(&pull, trial, target);
+        let table = match &trial.table {
             Some(table) => SlopeTable::clone(table),
             None => pull.slope_table(target.variant.ode.slope),
         };
-        for ((value, neuron), NeuronLoss { slope_gain: gain, .. }) in losses {
-            let slope = &mut table[value][neuron];
-            // Large gains decide; small ones still count.
-            let step = rate * (gain / largest).abs().sqrt().copysign(gain);
-            *slope = (f64::from(*slope) + step).clamp(0.0, 1.0) as f32;
-        }
-        Some(table)
+        moved(table, &losses, rate)
     }
 
     /// The neurons of the dynamics that cost a target's row most, among those that can be split, and what the
@@ -100,4 +90,19 @@ impl<'a> Brancher<'a, '_> {
         });
         (inner.collect(), losses.by_step)
     }
+}
+
+/// Slopes moved along what they are worth to a row; none if they are worth nothing.
+pub(crate) fn moved(mut table: SlopeTable, losses: &StepLosses, rate: f64) -> Option<SlopeTable> {
+    let largest = losses.by_neuron.values().map(|n| n.slope_gain.abs()).fold(0.0, f64::max);
+    if largest.is_nan() || largest <= 0.0 {
+        return None;
+    }
+    for (&(value, neuron), NeuronLoss { slope_gain: gain, .. }) in &losses.by_neuron {
+        let slope = &mut table[value][neuron];
+        // Large gains decide; small ones still count.
+        let step = rate * (gain / largest).abs().sqrt().copysign(*gain);
+        *slope = (f64::from(*slope) + step).clamp(0.0, 1.0) as f32;
+    }
+    Some(table)
 }

@@ -8,6 +8,8 @@
 //! Trajectories that meet are kept apart, each with its own form, up to a few per place; beyond that the
 //! closest are joined.
 
+mod estimate;
+mod meeting;
 mod steps;
 
 use std::sync::Arc;
@@ -24,6 +26,12 @@ pub use steps::{Evaluation, FormSteps, Travelling};
 
 /// Most forms kept apart at one place of the solver, and at the end.
 const COPIES: usize = 8;
+/// By how much two forms that meet may widen for one to stand for both, where there are more than [`APART`].
+const CLOSE: f64 = 0.1;
+/// By how much they may widen where there are few.
+const SAME: f64 = 0.01;
+/// How many forms at one place are few.
+const APART: usize = 3;
 /// Most forms at the outputs.
 const ENDS: usize = 16;
 /// Most symbols a state may have.
@@ -54,13 +62,15 @@ impl Symbolic {
         let mut worlds: Vec<World> = vec![inputs.collect()];
         let mut graphs = Vec::new();
         let relus = only_relu_takes(program);
+        let (last, released) = (last_uses(program), Arc::new(AffineForm::default()));
         for (value, node) in program.nodes() {
             match &node.operator {
                 Step::Plain(operator) => {
                     let held = held(&worlds);
                     for world in &mut worlds {
-                        clock.check(held)?;
                         let arguments: Vec<&AffineForm> = node.from.iter().map(|&v| &*world[v]).collect();
+                        // Looked at before it is made: the form of an early layer alone may be all that is allowed.
+                        clock.check(held + foreseen(operator, &arguments, program.shape(value).len()))?;
                         let then_relu = relus[value];
                         let stop = || clock.check(0).is_err();
                         let formed = Forming { time: 0.0, arithmetic, then_relu, matrix: None, stop: &stop };
@@ -85,6 +95,9 @@ impl Symbolic {
                     };
                     worlds = ends.into_iter().map(grown).collect();
                 }
+            }
+            for &v in node.from.iter().filter(|&&v| last[v] == Some(value)) {
+                worlds.iter_mut().for_each(|world| world[v] = released.clone());
             }
         }
         let forms: Vec<Arc<AffineForm>> =
@@ -113,6 +126,32 @@ impl Symbolic {
 /// Memory of all forms.
 fn held(worlds: &[World]) -> usize {
     worlds.iter().flatten().map(|form| form.bytes()).sum()
+}
+
+/// What the form of an operator with so many entries will hold, if every symbol reaches all of them: those of its largest
+/// argument, and one for every entry that a curve leaves open.
+fn foreseen(operator: &Operator, arguments: &[&AffineForm], entries: usize) -> usize {
+    let order = arguments.iter().map(|form| form.order()).max().unwrap_or(0);
+    let open = |form: &&&AffineForm| {
+        let bounds = &form.bounds;
+        let is_open = |i: &usize| match operator {
+            Operator::Curve(Activation::Relu) => bounds.lower[*i] < 0.0 && bounds.upper[*i] > 0.0,
+            _ => bounds.lower[*i] < bounds.upper[*i],
+        };
+        (0..form.len()).filter(is_open).count()
+    };
+    let fresh = arguments.first().filter(|_| matches!(operator, Operator::Curve(_))).as_ref().map_or(0, open);
+    AffineForm::bytes_of(order + fresh, entries)
+}
+
+/// The last node that takes each value; none for the output, which is kept.
+fn last_uses(program: &Program) -> Vec<Option<usize>> {
+    let mut last = vec![None; program.values()];
+    for (value, node) in program.nodes() {
+        node.from.iter().for_each(|&v| last[v] = Some(value));
+    }
+    last[program.output()] = None;
+    last
 }
 
 /// For every value, whether nothing but a ReLU takes it.
@@ -162,6 +201,8 @@ fn through(
     let start = Travelling::new(start, symbols);
     let mut carrier = FormSteps::new(&ode.block, grid.tolerance, arithmetic, clock, symbols);
     carrier.outside = held;
+    carrier.thresholds =
+        grid.increase_below.map_or_else(Vec::new, |least| vec![least * grid.tolerance, grid.tolerance]);
     let limits = Limits { vertices: clock.budget().vertices, stop: &|| false };
     let explored = explore(&mut carrier, &grid, vec![start], &limits)?;
     Ok((explored.graph, explored.ends))
@@ -270,7 +311,11 @@ mod tests {
             for k in 0..count {
                 let shift = if close && k < COPIES - 1 { 1024.0 * (k + 1) as f64 } else { 0.0 };
                 let way = map(&mut random, shift);
-                let state = input.affine(&way, None, 0.0, arithmetic, false);
+                let mut state = input.affine(&way, None, 0.0, arithmetic, false);
+                if k % 3 == 2 {
+                    // Not everyone still knows an input by its name.
+                    state.retain(&[1, 2]);
+                }
                 let near = FormSteps::new(&block, 1.0, arithmetic, clock, &mut symbols)
                     .evaluate(state.clone(), 0.0, None)
                     .expect("no overflow");
@@ -302,9 +347,8 @@ mod tests {
                     );
                 } else {
                     joined += 1;
-                    // These are other states than any of those that came, and nothing was evaluated there.
+                    // These are other states than any of those that came.
                     assert!(sources.iter().all(|s| s.1 != states.origin), "round {round}: a new set");
-                    assert!(states.near.is_none(), "round {round}: nothing is known near it");
                 }
                 assert!(states.state.order() <= MOST_SYMBOLS, "round {round}: too many symbols");
                 for sample in 0..40 {
@@ -318,6 +362,11 @@ mod tests {
                     for &edge in edges {
                         let y = sources[edge].0.apply(&x, 0.0);
                         assert!(inside(&states.state.bounds, &y, 0.0), "round {round}: {y:?} came by {edge}");
+                        // The dynamics pass the state on, so that it is also what was evaluated near it.
+                        let near = states.near.as_ref().expect("something was evaluated near all of them");
+                        assert!(inside(&near.output().bounds, &y, 0.0), "round {round}: {y:?} near {edge}");
+                        let near = near.output().slice(|s| known.get(s as usize - 1).copied());
+                        assert!(inside(&near, &y, 1e-11), "round {round}: {y:?} near {edge}, for its input");
                         // Symbols of boxes reach a rounding further than their ends.
                         assert!(
                             inside(&slice, &y, 1e-11),

@@ -7,15 +7,15 @@
 //! argument), whichever leaves less open. The last stage of a step serves as the stage before the first one of
 //! the next: both are evaluated at the same state, so there the change is next to nothing.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use gains_core::affine_form::{AffineForm, Symbols};
-use gains_core::arithmetic::up;
-use gains_core::interval::sum_of_magnitudes;
 use gains_core::operator::Forming;
 use gains_core::{Activation, Arithmetic, Interval, OdeBlock, Operator};
 use gains_ode::{Arrived, Carrier, Step, Tableau};
 
+use super::estimate::joint_sum_of_magnitudes;
 use super::{COPIES, ENDS, MOST_SYMBOLS, closest, hull, reduce};
 use crate::limits::{Clock, Reason};
 use crate::steps::{Reach, StepTrace};
@@ -23,7 +23,7 @@ use crate::steps::{Reach, StepTrace};
 /// The forms of one evaluation of the dynamics: of all its values.
 #[derive(Clone, Debug)]
 pub struct Evaluation {
-    values: Vec<Arc<AffineForm>>,
+    pub(super) values: Vec<Arc<AffineForm>>,
     output: usize,
 }
 
@@ -39,8 +39,15 @@ impl Evaluation {
     }
 
     /// Gives what came out symbols for large remainders.
-    fn name_remainders(&mut self, symbols: &mut Symbols) {
+    pub(super) fn name_remainders(&mut self, symbols: &mut Symbols) {
         Arc::make_mut(&mut self.values[self.output]).name_remainders(1e-3, symbols);
+    }
+
+    /// Holds all values of both evaluations, of which `side` tells one from the other.
+    pub(super) fn join_beside(&self, other: &Self, side: u32, apart: &[u32]) -> Self {
+        let values = self.values.iter().zip(&other.values);
+        let values = values.map(|(a, b)| Arc::new(a.join_beside(b, side, apart))).collect();
+        Self { values, output: self.output }
     }
 
     /// Drops all symbols but the given ones.
@@ -66,36 +73,14 @@ impl Travelling {
         Self { origin: symbols.fresh(), state, near: None }
     }
 
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.state.bytes() + self.near.as_ref().map_or(0, |near| near.bytes())
     }
 }
 
-/// Encloses `Σ |errorⱼ|` for a program that sums in any admitted order.
-///
-/// Entry by entry from the box, and jointly: `Σ |xⱼ| ≥ Σ sⱼ xⱼ` for any signs, and `|x| ≤ w x + β` with the chord
-/// over the entry's interval, both linear, so that what entries have in common cancels.
-fn joint_sum_of_magnitudes(error: &AffineForm, arithmetic: Arithmetic) -> Interval {
-    let plain = sum_of_magnitudes(&error.bounds, arithmetic);
-    let n = error.len();
-    let signs: Vec<f64> = error.centre.iter().map(|c| if *c == 0.0 { 0.0 } else { c.signum() }).collect();
-    let (mut stable, mut chords, mut above) = (vec![0.0; n], vec![0.0; n], 0.0);
-    for j in 0..n {
-        let Interval { lower: l, upper: u } = error.bounds.get(j);
-        if l >= 0.0 || u <= 0.0 {
-            stable[j] = signs[j];
-            chords[j] = if u > 0.0 { 1.0 } else { -1.0 };
-        } else {
-            let w = ((u + l) / (u - l)).clamp(-1.0, 1.0);
-            chords[j] = w;
-            above += up(up((u - w * u).max(-l - w * l))) + 4.0 * f64::EPSILON * (u - l);
-        }
-    }
-    let slack = arithmetic.dot(n);
-    let tiny = arithmetic.underflow();
-    let low = error.functional(&signs).lower.max(error.functional(&stable).lower);
-    let high = (error.functional(&chords).upper + above * (1.0 + slack)) * (1.0 + slack) + tiny;
-    Interval::new(plain.lower.max(low * (1.0 - slack) - tiny), plain.upper.min(high))
+/// What compressing a set of states takes for a moment: its generators three times, and what is near once more.
+pub(super) fn tidying(states: &Travelling) -> usize {
+    3 * states.state.bytes() + states.near.as_ref().map_or(0, |near| near.output().bytes())
 }
 
 /// Pushes affine forms through solver steps.
@@ -104,16 +89,22 @@ pub struct FormSteps<'a> {
     tableau: &'static Tableau,
     tolerance: f64,
     arithmetic: Arithmetic,
-    clock: Clock<'a>,
-    symbols: &'a mut Symbols,
+    pub(super) clock: Clock<'a>,
+    pub(super) symbols: &'a mut Symbols,
+    /// Symbols up to this one may be known outside the block.
+    pub(super) outer: u32,
     /// For every value of the dynamics, whether nothing but a ReLU takes it.
     relus: Vec<bool>,
+    /// Where the controller decides otherwise: sums of error estimates, increasing.
+    pub thresholds: Vec<f64>,
     /// Most symbols a state may have.
     pub most_symbols: usize,
     /// Memory held by everything but the block's own forms.
     pub outside: usize,
-    /// Memory of the states that wait, and of the stages of the step so far.
-    held: usize,
+    /// Memory of all sets of states, and of the stages of the step so far.
+    pub(super) held: usize,
+    /// Why there is no going on, found where nobody could be told.
+    pub(super) over: Option<Reason>,
 }
 
 impl<'a> FormSteps<'a> {
@@ -133,6 +124,7 @@ impl<'a> FormSteps<'a> {
             }
         }
         let tableau = Tableau::of(block.solver.method);
+        let outer = symbols.fresh();
         Self {
             block,
             tableau,
@@ -140,10 +132,13 @@ impl<'a> FormSteps<'a> {
             arithmetic,
             clock,
             symbols,
+            outer,
             relus,
+            thresholds: Vec::new(),
             most_symbols: MOST_SYMBOLS,
             outside: 0,
             held: 0,
+            over: None,
         }
     }
 
@@ -160,10 +155,13 @@ impl<'a> FormSteps<'a> {
         let matrices = self.block.matrices();
         for (index, (value, node)) in self.block.dynamics.nodes().enumerate() {
             let inside: usize = values.iter().map(|v| v.bytes()).sum();
-            self.clock.check(self.outside + self.held + inside)?;
+            let arguments: Vec<&AffineForm> = node.from.iter().map(|&v| &*values[v]).collect();
+            let order = arguments.iter().map(|form| form.order()).max().unwrap_or(0);
+            let next = AffineForm::bytes_of(order, self.block.dynamics.shape(value).len());
+            // Looked at before it is made; what is made on the way is about a quarter more.
+            self.clock.check((self.outside + self.held + inside + next) / 4 * 5)?;
             let clock = self.clock;
             let stop = || clock.check(0).is_err();
-            let arguments: Vec<&AffineForm> = node.from.iter().map(|&v| &*values[v]).collect();
             let before: Option<Vec<&AffineForm>> =
                 near.map(|near| node.from.iter().map(|&v| &*near.values[v]).collect());
             let earlier = before.as_deref().zip(near.map(|near| &*near.values[value]));
@@ -175,8 +173,7 @@ impl<'a> FormSteps<'a> {
                 stop: &stop,
             };
             let next = node.operator.form(&arguments, earlier, formed, self.symbols);
-            // What is made on the way is about a quarter more.
-            self.clock.check((self.outside + self.held + inside + next.bytes()) / 4 * 5)?;
+            self.clock.check(self.outside + self.held + inside + next.bytes())?;
             sane(&next)?;
             values.push(Arc::new(next));
         }
@@ -230,7 +227,11 @@ impl<'a> FormSteps<'a> {
             return Err(overflow);
         }
         let error = if with_error {
-            let norm = joint_sum_of_magnitudes(&weigh(None, tableau.error, &slopes), self.arithmetic);
+            let norm = joint_sum_of_magnitudes(
+                &weigh(None, tableau.error, &slopes),
+                &self.thresholds,
+                self.arithmetic,
+            );
             let slack = self.arithmetic.short_sum(2);
             let lower = norm.lower / self.tolerance * (1.0 - slack);
             let upper = norm.upper / self.tolerance * (1.0 + slack);
@@ -250,15 +251,19 @@ impl<'a> FormSteps<'a> {
             next.extend_to(near.output().symbols());
         }
         let mut accepted = Travelling { origin: self.symbols.fresh(), state: next, near };
+        self.clock.check(self.outside + self.held + tidying(&accepted))?;
         self.tidy(&mut accepted);
         Ok(Step { state: accepted, rejected: Some(rejected), error, trace: StepTrace::default() })
     }
 
     /// Gives remainders symbols of their own, since a step multiplies what has none by hundreds; keeps the
     /// number of symbols within limits by compressing the lightest.
-    fn tidy(&mut self, states: &mut Travelling) {
+    pub(super) fn tidy(&mut self, states: &mut Travelling) {
         let symbols = &mut *self.symbols;
         let state = &mut states.state;
+        if let Some(near) = &states.near {
+            state.extend_to(&AffineForm::all_symbols([&*state, &**near.output()].into_iter()));
+        }
         let unnamed = state.remainder.iter().filter(|r| **r > 0.0).count();
         if state.order() + unnamed <= self.most_symbols {
             state.name_remainders(1e-9, symbols);
@@ -266,7 +271,9 @@ impl<'a> FormSteps<'a> {
         }
         let mut weights = state.weights();
         if let Some(near) = &states.near {
-            for (weight, more) in weights.iter_mut().zip(near.output().weights()) {
+            let mut output = AffineForm::clone(near.output());
+            output.extend_to(state.symbols());
+            for (weight, more) in weights.iter_mut().zip(output.weights()) {
                 *weight += more;
             }
         }
@@ -314,13 +321,10 @@ impl Carrier for FormSteps<'_> {
                 None => arrivals.push(arrival),
             }
         }
-        while arrivals.len() > COPIES {
+        self.join_close(&mut arrivals);
+        while arrivals.len() > COPIES && self.over.is_none() {
             let (i, j) = closest(&arrivals.iter().map(|a| &a.state.state).collect::<Vec<_>>());
-            let other = arrivals.swap_remove(j);
-            let mut state = arrivals[i].state.state.join(&other.state.state, self.symbols);
-            reduce(&mut state, self.symbols);
-            arrivals[i].state = Arc::new(Travelling::new(state, self.symbols));
-            arrivals[i].edges.extend(other.edges);
+            self.join(&mut arrivals, i, j);
         }
         arrivals
     }
@@ -340,8 +344,13 @@ impl Carrier for FormSteps<'_> {
         }
     }
 
-    fn admit(&mut self, waiting: &mut dyn Iterator<Item = &Travelling>) -> Result<(), Reason> {
-        self.held = waiting.map(Travelling::bytes).sum();
+    fn admit(&mut self, alive: &mut dyn Iterator<Item = &Travelling>) -> Result<(), Reason> {
+        if let Some(reason) = self.over.take() {
+            return Err(reason);
+        }
+        let mut seen = HashSet::new();
+        let each = alive.filter(|states| seen.insert(std::ptr::from_ref(*states)));
+        self.held = each.map(Travelling::bytes).sum();
         self.clock.check(self.outside + self.held)
     }
 }

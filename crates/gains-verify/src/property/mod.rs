@@ -1,26 +1,14 @@
 //! What is to be proved of the outputs.
 
+pub mod condition;
 mod errors;
+pub mod linear;
 
+pub use condition::Condition;
 pub use errors::{ErrorLimit, Tolerance};
+pub use linear::{LinearRow, Relation};
 
 use gains_core::{Rows, Shape, Support};
-
-/// `coefficients · outputs + constant`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LinearRow {
-    /// One per output.
-    pub coefficients: Vec<f64>,
-    /// The constant.
-    pub constant: f64,
-}
-
-impl LinearRow {
-    /// The value at some outputs.
-    pub fn at(&self, outputs: &[f64]) -> f64 {
-        self.coefficients.iter().zip(outputs).map(|(a, y)| a * y).sum::<f64>() + self.constant
-    }
-}
 
 /// Something that must hold of the outputs for every input of a region.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,12 +20,12 @@ pub enum Property {
         /// Which one.
         label: usize,
     },
-    /// Each of the clauses has a row that is positive: any combination of linear constraints by *and* and *or*.
-    Clauses {
+    /// Linear constraints, put together in any way.
+    Linear {
         /// Number of outputs.
         outputs: usize,
-        /// Clauses of rows.
-        clauses: Vec<Vec<LinearRow>>,
+        /// What is asked of them.
+        condition: Condition,
     },
     /// The mean absolute error of some outputs stays below a limit.
     Errors(ErrorLimit),
@@ -51,13 +39,27 @@ impl Property {
 
     /// Every row is positive.
     pub fn all(outputs: usize, rows: Vec<LinearRow>) -> Self {
-        Self::Clauses { outputs, clauses: rows.into_iter().map(|row| vec![row]).collect() }
+        let condition = Condition::All(rows.into_iter().map(Condition::Row).collect());
+        Self::Linear { outputs, condition }
+    }
+
+    /// Every output stays within a tolerance of what it was.
+    pub fn within(nominal: &[f64], tolerance: f64) -> Self {
+        let rows = (0..nominal.len()).flat_map(|i| {
+            [1.0, -1.0].map(|sign| {
+                let mut coefficients = vec![0.0; nominal.len()];
+                coefficients[i] = sign;
+                let products = [(-sign, nominal[i]), (1.0, tolerance)];
+                LinearRow::with_products(coefficients, &products, Relation::NotBelow)
+            })
+        });
+        Self::all(nominal.len(), rows.collect())
     }
 
     /// Number of outputs it speaks about.
     pub fn outputs(&self) -> usize {
         match self {
-            Self::Label { outputs, .. } | Self::Clauses { outputs, .. } => *outputs,
+            Self::Label { outputs, .. } | Self::Linear { outputs, .. } => *outputs,
             Self::Errors(errors) => errors.truth.len(),
         }
     }
@@ -68,44 +70,42 @@ impl Property {
             Self::Label { outputs, label } => {
                 (label >= outputs).then(|| format!("label {label}, the network has {outputs} outputs"))
             }
-            Self::Clauses { outputs, clauses } => clauses.iter().flatten().find_map(|row| {
-                let finite = row.coefficients.iter().all(|a| a.is_finite()) && row.constant.is_finite();
-                (row.coefficients.len() != *outputs || !finite).then(|| {
-                    format!(
-                        "a row has {} coefficients for {outputs} outputs, or one is not finite",
-                        row.coefficients.len()
-                    )
-                })
-            }),
+            Self::Linear { outputs, condition } => condition.problem(*outputs),
             Self::Errors(_) => None,
         }
     }
 
-    /// The linear rows, clause by clause: `output_label − output_j` for `j ≠ label`, `j` increasing; none for errors,
-    /// which are not linear.
-    fn clauses(&self) -> Vec<Vec<LinearRow>> {
+    /// The linear rows: `output_label − output_j` for `j ≠ label`, `j` increasing; those of a condition depth first; none
+    /// for errors, which are not linear.
+    fn linear_rows(&self) -> Vec<LinearRow> {
         match self {
-            Self::Label { outputs, label } => (0..*outputs)
-                .filter(|j| j != label)
-                .map(|j| {
-                    let mut coefficients = vec![0.0; *outputs];
-                    coefficients[*label] = 1.0;
-                    coefficients[j] = -1.0;
-                    vec![LinearRow { coefficients, constant: 0.0 }]
-                })
-                .collect(),
-            Self::Clauses { clauses, .. } => clauses.clone(),
+            Self::Label { outputs, label } => {
+                (0..*outputs).filter(|j| j != label).map(|j| LinearRow::lead(*outputs, *label, j)).collect()
+            }
+            Self::Linear { condition, .. } => condition.rows().into_iter().cloned().collect(),
             Self::Errors(_) => Vec::new(),
         }
     }
 
+    /// All linear rows, depth first, and the condition they are put together by; nothing for errors, which are not linear.
+    pub(crate) fn written_out(&self) -> (Vec<LinearRow>, Condition) {
+        let rows = self.linear_rows();
+        let condition = match self {
+            Self::Linear { condition, .. } => condition.clone(),
+            Self::Label { .. } | Self::Errors(_) => {
+                Condition::All(rows.iter().cloned().map(Condition::Row).collect())
+            }
+        };
+        (rows, condition)
+    }
+
     /// All linear rows on outputs of a shape.
     pub fn rows(&self, shape: Shape) -> Rows {
-        let all: Vec<LinearRow> = self.clauses().into_iter().flatten().collect();
+        let all = self.linear_rows();
         let coefficients: Vec<f64> = all.iter().flat_map(|row| &row.coefficients).copied().collect();
         let mut rows = Rows::new(Support::full(shape), coefficients);
         for (row, linear) in all.iter().enumerate() {
-            rows.absorb(row, linear.constant, 0.0);
+            rows.absorb(row, linear.constant, linear.slack);
         }
         rows
     }
@@ -114,38 +114,47 @@ impl Property {
     pub fn is_conjunction(&self) -> bool {
         match self {
             Self::Label { .. } => true,
-            Self::Clauses { clauses, .. } => clauses.iter().all(|clause| clause.len() == 1),
+            Self::Linear { condition, .. } => condition.is_conjunction(),
             Self::Errors(_) => false,
         }
     }
 
-    /// The smallest bound of a clause, of which the best row counts, given lower bounds of all rows. NaN proves
-    /// nothing.
+    /// What lower bounds of all rows prove. NaN proves nothing.
     pub fn margin(&self, lower: &[f64]) -> f64 {
-        let mut rest = lower;
-        let mut least = f64::INFINITY;
-        for clause in self.clauses() {
-            let (own, others) = rest.split_at(clause.len().min(rest.len()));
-            rest = others;
-            let best = own.iter().copied().filter(|b| !b.is_nan()).fold(f64::NEG_INFINITY, f64::max);
-            least = least.min(best);
+        match self {
+            Self::Linear { condition, .. } => condition.margin(&mut lower.iter().copied()),
+            Self::Label { outputs, .. } if lower.len() + 1 == *outputs => {
+                let number = |bound: &f64| if bound.is_nan() { f64::NEG_INFINITY } else { *bound };
+                lower.iter().map(number).fold(f64::INFINITY, f64::min)
+            }
+            Self::Label { .. } | Self::Errors(_) => f64::NEG_INFINITY,
         }
-        least
     }
 
-    /// How far some outputs are from violating the property; not positive if they do.
+    /// How far some outputs are from violating the property; not positive if they do, or are NaN.
     pub fn margin_at(&self, outputs: &[f64]) -> f64 {
         match self {
             Self::Errors(errors) => errors.limit - errors.error(outputs),
-            _ => self.clauses().iter().map(|clause| best_of(clause, outputs).0).fold(f64::INFINITY, f64::min),
+            Self::Linear { condition, .. } => {
+                condition.decisive(outputs).map_or(f64::NEG_INFINITY, |(m, _)| m)
+            }
+            Self::Label { .. } => {
+                let values: Vec<f64> = self.linear_rows().iter().map(|row| row.at(outputs)).collect();
+                self.margin(&values)
+            }
         }
+    }
+
+    /// The largest magnitude of a row at some outputs: what its margins are measured by.
+    pub fn scale_at(&self, outputs: &[f64]) -> f64 {
+        self.linear_rows().iter().map(|row| row.at(outputs).abs()).fold(0.0, f64::max)
     }
 
     /// Whether some outputs certainly violate the property.
     pub fn is_violated(&self, outputs: &[f64]) -> bool {
         match self {
             Self::Label { label, .. } => largest(outputs) != *label,
-            Self::Clauses { .. } => self.margin_at(outputs) <= 0.0,
+            Self::Linear { condition, .. } => condition.is_broken_at(outputs),
             Self::Errors(errors) => errors.error(outputs) >= errors.limit,
         }
     }
@@ -160,28 +169,21 @@ impl Property {
 
     /// The gradient of the margin with respect to the outputs, turned downhill.
     pub fn downhill(&self, outputs: &[f64]) -> Vec<f64> {
+        let against = |row: &LinearRow| row.coefficients.iter().map(|a| -a).collect();
+        let nowhere = || vec![0.0; outputs.len()];
         match self {
             Self::Errors(errors) => errors.uphill(outputs),
-            _ => {
-                let clauses = self.clauses();
-                let worst =
-                    clauses.iter().map(|clause| best_of(clause, outputs)).min_by(|a, b| a.0.total_cmp(&b.0));
-                worst.map_or(vec![0.0; outputs.len()], |(_, row)| {
-                    row.coefficients.iter().map(|a| -a).collect()
-                })
+            Self::Linear { condition, .. } => {
+                condition.decisive(outputs).map_or_else(nowhere, |(_, row)| against(row))
+            }
+            Self::Label { .. } => {
+                let rows = self.linear_rows();
+                let worst = rows.iter().min_by(|a, b| a.at(outputs).total_cmp(&b.at(outputs)));
+                worst.map_or_else(nowhere, against)
             }
         }
     }
 }
-
-/// The row of a clause that is furthest from being violated.
-fn best_of<'c>(clause: &'c [LinearRow], outputs: &[f64]) -> (f64, &'c LinearRow) {
-    let all = clause.iter().map(|row| (row.at(outputs), row));
-    all.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((f64::NEG_INFINITY, &EMPTY))
-}
-
-/// What an empty clause has: it never holds.
-static EMPTY: LinearRow = LinearRow { coefficients: Vec::new(), constant: f64::NEG_INFINITY };
 
 /// Index of the largest output, the first of several.
 pub fn largest(outputs: &[f64]) -> usize {
@@ -198,8 +200,8 @@ pub fn largest(outputs: &[f64]) -> usize {
 mod tests {
     use super::*;
 
-    fn row(coefficients: &[f64], constant: f64) -> LinearRow {
-        LinearRow { coefficients: coefficients.to_vec(), constant }
+    fn row(coefficients: &[f64], constant: f64) -> Condition {
+        Condition::Row(LinearRow::new(coefficients.to_vec(), constant))
     }
 
     #[test]
@@ -214,18 +216,30 @@ mod tests {
 
     #[test]
     fn a_clause_holds_by_its_best_row_and_all_clauses_must() {
-        let either = vec![row(&[1.0, 0.0], -1.0), row(&[0.0, 1.0], -1.0)];
-        let property = Property::Clauses { outputs: 2, clauses: vec![either, vec![row(&[-1.0, -1.0], 5.0)]] };
+        let either = Condition::Any(vec![row(&[1.0, 0.0], -1.0), row(&[0.0, 1.0], -1.0)]);
+        let condition = Condition::All(vec![either, row(&[-1.0, -1.0], 5.0)]);
+        let property = Property::Linear { outputs: 2, condition };
         assert_eq!(property.margin_at(&[2.0, 0.0]), 1.0);
         assert_eq!(property.margin_at(&[0.0, 0.0]), -1.0);
         assert_eq!(property.margin_at(&[4.0, 3.0]), -2.0);
+        assert_eq!(property.margin_at(&[f64::NAN, 0.0]), f64::NEG_INFINITY, "NaN never holds");
         assert_eq!(property.margin(&[-3.0, 0.25, 1.0]), 0.25);
+        assert_eq!(property.downhill(&[2.0, 0.0]), [-1.0, 0.0]);
         assert!(!property.is_conjunction());
         let rows = property.rows(Shape::flat(2));
         assert_eq!((rows.count, rows.constant[2]), (3, 5.0));
-        assert_eq!(
-            Property::Clauses { outputs: 1, clauses: vec![Vec::new()] }.margin_at(&[1.0]),
-            f64::NEG_INFINITY
-        );
+        let empty = Property::Linear { outputs: 1, condition: Condition::Any(Vec::new()) };
+        assert_eq!(empty.margin_at(&[1.0]), f64::NEG_INFINITY);
+    }
+
+    #[test]
+    fn outputs_within_a_tolerance_are_so_on_both_sides() {
+        let property = Property::within(&[1.0, -2.0], 0.25);
+        assert!(property.is_conjunction() && property.rows(Shape::flat(2)).count == 4);
+        assert_eq!(property.margin_at(&[1.125, -2.0]), 0.125);
+        assert!((property.margin_at(&[1.0, -2.5]) + 0.25).abs() < 1e-15);
+        assert!(property.is_violated(&[1.26, -2.0]) && property.is_violated(&[0.74, -2.0]));
+        assert!(!property.is_violated(&[1.25, -2.0]), "the tolerance itself is allowed");
+        assert!(property.rows(Shape::flat(2)).slack.iter().all(|slack| *slack > 5e-15), "sums are rounded");
     }
 }

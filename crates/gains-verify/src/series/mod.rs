@@ -36,16 +36,31 @@ pub fn forecast_problem<'a>(
         let found = if truth.len() == outputs { mask.len() } else { truth.len() };
         return Err(Reason::InputSize { found, expected: outputs });
     }
+    series_problem(program, series, perturbation, arithmetic, clock, |prediction| {
+        let errors = ErrorLimit::new(truth, mask, prediction, tolerance)
+            .ok_or_else(|| Reason::Concrete("nothing is observed at the target, or it is NaN".into()))?;
+        Ok(Property::Errors(errors))
+    })
+}
+
+/// Whether something holds of the forecast of a series, whatever of the perturbation happens. What is asked may depend on
+/// what is predicted without it.
+pub fn series_problem<'a>(
+    program: &'a SeriesProgram,
+    series: &Observations,
+    perturbation: &Perturbation,
+    arithmetic: Arithmetic,
+    clock: Clock<'_>,
+    asked: impl FnOnce(&[f64]) -> Result<Property, Reason>,
+) -> Result<Problem<'a>, Reason> {
     let nominal = program.inputs(series);
     let inputs: Vec<&[f64]> = nominal.iter().map(Vec::as_slice).collect();
     let run = Inference::run_within(program.program(), &inputs, precision_of(arithmetic), &clock.watch())
         .map_err(|error| clock.reason(&error))?;
-    let errors = ErrorLimit::new(truth, mask, &run.output, tolerance)
-        .ok_or_else(|| Reason::Concrete("nothing is observed at the target, or it is NaN".into()))?;
     Ok(Problem {
         program: program.program(),
         region: perturbation.region(program, series, arithmetic)?,
-        property: Property::Errors(errors),
+        property: asked(&run.output)?,
         output: Some(run.output),
         nominal,
     })

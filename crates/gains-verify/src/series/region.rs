@@ -130,6 +130,8 @@ impl Perturbation {
             outer: build(&|allowance, value| allowance.around(value, arithmetic)),
             inner: build(&Allowance::inside),
             radius: self.reach(),
+            ball: None,
+            paces: Vec::new(),
         })
     }
 }

@@ -7,7 +7,7 @@ use gains_core::{Arithmetic, BoxVec, Circuit, Interval};
 use gains_ode::{Arrived, Carrier, Step, Tableau};
 
 use super::sums::telescoped;
-use super::{Reach, Slopes, StepForm, StepTrace};
+use super::{Reach, Room, Slopes, StepForm, StepTrace};
 use crate::limits::{Clock, Reason};
 
 /// Pushes boxes through solver steps.
@@ -24,6 +24,8 @@ pub struct BoxSteps<'a> {
     pub form: StepForm,
     /// Whether rows will be pulled back later.
     pub keep_traces: bool,
+    /// Room around the states at vertices, the end included, and around error estimates.
+    pub room: Room,
     /// Time and memory.
     pub clock: Clock<'a>,
     /// Memory held by the traces so far.
@@ -86,7 +88,7 @@ impl Carrier for BoxSteps<'_> {
             if !(lower.is_finite() && upper.is_finite()) {
                 return Err(Reason::Overflow { time: time + step });
             }
-            Some(Interval::new(lower, upper))
+            Some(self.room.around_error(Interval::new(lower, upper)))
         } else {
             None
         };
@@ -112,11 +114,22 @@ impl Carrier for BoxSteps<'_> {
     }
 
     fn meet(&mut self, arrivals: Vec<Arrived<Reach>>) -> Vec<Arrived<Reach>> {
-        Arrived::all_in_one(arrivals, |reaches| self.join(reaches))
+        let mut joined = Arrived::all_in_one(arrivals, |reaches| self.join(reaches));
+        if self.room == Room::ForClaims {
+            for arrived in &mut joined {
+                let reach = Arc::make_mut(&mut arrived.state);
+                reach.states = self.room.around(&reach.states);
+            }
+        }
+        joined
     }
 
     fn hull(&self, ends: &[Arc<Reach>]) -> Reach {
-        self.join(ends)
+        let mut all = self.join(ends);
+        if self.room == Room::ForClaims {
+            all.states = self.room.around(&all.states);
+        }
+        all
     }
 }
 

@@ -7,9 +7,11 @@
 mod carrier;
 mod difference;
 mod independent;
+mod room;
 mod sums;
 
 pub use carrier::BoxSteps;
+pub use room::Room;
 
 use std::ops::Deref;
 use std::sync::Arc;

@@ -21,8 +21,8 @@ impl Verifier {
         report: &mut Report,
     ) -> Result<(f64, Vec<f64>, Analysis<'a>), Reason> {
         let Settings { step_form, arithmetic, intervals, .. } = self.settings;
-        let region = problem.region.outer.clone();
-        let analysis = Analysis::new(problem.program, region, method, step_form, arithmetic, clock)?;
+        let region = &problem.region;
+        let analysis = Analysis::over(problem.program, region, method, step_form, arithmetic, clock)?;
         report.graph = Some(analysis.graph_size());
         if intervals {
             let all: Vec<usize> = (0..analysis.output().len()).collect();
@@ -33,6 +33,7 @@ impl Verifier {
             return Ok((errors.limit - worst, Vec::new(), analysis));
         }
         let bounds = analysis.bound(&problem.property.rows(problem.program.output_shape()))?;
+        report.bounded(&bounds.lower, analysis.output());
         Ok((problem.property.margin(&bounds.lower), bounds.lower, analysis))
     }
 }
@@ -53,15 +54,12 @@ fn worst_error(
         known.meet(&BoxVec::new(pick(&all.lower), pick(&all.upper)));
     }
     let together = |known: &BoxVec| analysis.worst_together(errors, known);
-    let mut worst = errors.worst(&known);
-    if by_rows {
+    let mut worst = errors.worst(&known).min(together(&known)?);
+    // Where no error can change its sign, outputs on their own tell nothing new.
+    if by_rows && thorough && worst >= errors.limit && errors.may_change_sign(&known) {
+        known.meet(&analysis.intervals(&errors.observed)?);
+        worst = worst.min(errors.worst(&known));
         worst = worst.min(together(&known)?);
-        // Where no error can change its sign, outputs on their own tell nothing new.
-        if thorough && worst >= errors.limit && errors.may_change_sign(&known) {
-            known.meet(&analysis.intervals(&errors.observed)?);
-            worst = worst.min(errors.worst(&known));
-            worst = worst.min(together(&known)?);
-        }
     }
     if report.intervals.as_ref().is_none_or(|all| all.len() != boxes.len()) {
         report.intervals = Some(known);

@@ -119,9 +119,21 @@ impl Subject {
         arithmetic: Arithmetic,
         runs: &[Inference<'_>],
     ) -> Result<Option<Bounded>, String> {
+        let region = Region::boxes(vec![region.clone()]);
+        self.bound_region(&region, rows, (method, form), arithmetic, runs)
+    }
+
+    /// The same over a region that may be a ball.
+    pub fn bound_region(
+        &self,
+        region: &Region,
+        rows: &[Vec<f64>],
+        (method, form): (Method, StepForm),
+        arithmetic: Arithmetic,
+        runs: &[Inference<'_>],
+    ) -> Result<Option<Bounded>, String> {
         let clock = Clock::start(budget(0.5));
-        let region = vec![region.clone()];
-        let analysis = match Analysis::new(&self.network.body, region, method, form, arithmetic, clock) {
+        let analysis = match Analysis::over(&self.network.body, region, method, form, arithmetic, clock) {
             Ok(analysis) => analysis,
             Err(reason) => return gave_up(reason),
         };
@@ -144,8 +156,35 @@ impl Subject {
         arithmetic: Arithmetic,
         seconds: f64,
     ) -> Result<(Decision<Vec<f64>>, Option<f64>), String> {
+        let region = Region::ball(&case.centre, case.radius, case.range);
+        self.decide_region(case, region, label, arithmetic, seconds)
+    }
+
+    /// The same over another region around the centre.
+    pub fn decide_region(
+        &self,
+        case: &ImageCase,
+        region: Region,
+        label: usize,
+        arithmetic: Arithmetic,
+        seconds: f64,
+    ) -> Result<(Decision<Vec<f64>>, Option<f64>), String> {
+        let property = Property::classification(self.network.outputs(), label);
+        self.decide_property(case, region, property, arithmetic, seconds)
+    }
+
+    /// The same for any property.
+    pub fn decide_property(
+        &self,
+        case: &ImageCase,
+        region: Region,
+        property: Property,
+        arithmetic: Arithmetic,
+        seconds: f64,
+    ) -> Result<(Decision<Vec<f64>>, Option<f64>), String> {
         let workers = 1 + case.seed as usize % 2;
-        let problem = Problem::classification(&self.network, &case.centre, label, case.radius, case.range);
+        let of_label = Problem::classification(&self.network, &case.centre, 0, case.radius, case.range);
+        let problem = Problem { region, property, ..of_label };
         let cascade = Settings::cascade(problem.program, case.radius, None);
         let settings = Settings { arithmetic, workers, ..cascade };
         let report = Verifier::new(settings).decide(&problem, budget(seconds));

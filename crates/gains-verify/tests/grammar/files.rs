@@ -71,6 +71,7 @@ fn skeleton(layers: &[LayerSpec]) -> String {
         | LayerSpec::Sigmoid {}
         | LayerSpec::Tanh {}
         | LayerSpec::Absolute {} => "activation".into(),
+        other => serde_json::to_value(other).unwrap()["type"].to_string(),
     };
     layers.iter().map(word).collect::<Vec<String>>().join(" ")
 }

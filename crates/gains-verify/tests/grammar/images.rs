@@ -9,6 +9,7 @@ use gains_testkit::grammar::ImageCase;
 use crate::adapter::{self, Bounded, Decision, WAYS};
 use crate::failure::{Failure, Kind, Subject, Tally};
 use crate::points::{points, to_float32, value};
+use crate::properties::property;
 
 /// What a run in float64 may differ from the real number that a bound in real arithmetic is about: a little, and
 /// more where the same run in float32 shows that rounding matters. A run in float32 *is* what its bound is about.
@@ -166,6 +167,60 @@ impl Shot<'_> {
     }
 }
 
+impl Shot<'_> {
+    /// The same for a property that is not about classes alone.
+    fn decide_property(
+        &mut self,
+        nominal: &[f64],
+        arithmetic: Arithmetic,
+        (points, runs): &(Vec<Vec<f64>>, Vec<Inference<'_>>),
+    ) -> Result<(), Failure> {
+        let false_verdict = |what| Failure::new(Kind::FalseVerdict, what);
+        let property = property(self.case.seed, nominal);
+        let region = gains_verify::Region::ball(&self.case.centre, self.case.radius, self.case.range);
+        let found =
+            self.subject.decide_property(self.case, region, property.clone(), arithmetic, patience(1));
+        let (decision, margin) = found.map_err(|what| Failure::new(Kind::Odd, what))?;
+        let claimed = match decision {
+            Decision::Verified => Some(margin.unwrap_or(0.0).max(0.0)),
+            Decision::Falsified(_) | Decision::Open => margin,
+        };
+        for (point, run) in points.iter().zip(runs).filter(|_| claimed.is_some()) {
+            let claimed = claimed.unwrap_or(f64::NEG_INFINITY);
+            let reached = property.margin_at(&run.output);
+            let sizes = property.rows(gains_core::Shape::flat(nominal.len()));
+            let size = sizes.constant.iter().chain(&run.output).fold(0.0, |m: f64, y| m.max(y.abs()));
+            let in_float32 = || {
+                let run = Inference::run(self.subject.network(), point, Precision::Float32).ok()?;
+                Some(property.margin_at(&run.output))
+            };
+            // Sums of a row are rounded here, too.
+            let rounding = 1e-14 * size * nominal.len() as f64;
+            if reached < claimed - rounding - slack(arithmetic, reached, size, in_float32) {
+                let what = format!(
+                    "auto, {arithmetic}: {property:?} has {reached}, claimed {claimed}, at {point:?}"
+                );
+                return Err(false_verdict(what));
+            }
+        }
+        match decision {
+            Decision::Verified => self.tally.verified += 1,
+            Decision::Falsified(witness) => {
+                self.tally.falsified += 1;
+                let region = gains_core::BoxVec::ball(&self.case.centre, self.case.radius, self.case.range);
+                let run = Inference::run(self.subject.network(), &witness, adapter::precision(arithmetic));
+                if !region.contains(&witness) || !run.is_ok_and(|run| property.is_violated(&run.output)) {
+                    return Err(false_verdict(format!(
+                        "auto, {arithmetic}: {witness:?} breaks no {property:?}"
+                    )));
+                }
+            }
+            Decision::Open => {}
+        }
+        Ok(())
+    }
+}
+
 /// Time for one verdict; now and then enough to distinguish many cases.
 pub fn patience(seed: u64) -> f64 {
     if seed.is_multiple_of(16) { 0.3 } else { 0.02 }
@@ -180,8 +235,8 @@ impl Subject for ImageCase {
 
     fn check(&self) -> Result<Tally, Failure> {
         let network = self.model.network();
-        let label =
-            Inference::run(&network, &self.centre, Precision::Float64).map(|run| run.prediction()).ok();
+        let nominal = Inference::run(&network, &self.centre, Precision::Float64).map(|run| run.output).ok();
+        let label = nominal.as_deref().map(gains_verify::property::largest);
         let rows = rows(network.outputs(), label);
         let region = self.region();
         let points = points(&network, &region, &rows, &self.centre, self.seed);
@@ -202,8 +257,11 @@ impl Subject for ImageCase {
                     None => shot.tally.gave_up += 1,
                 }
             }
-            if let Some(label) = label {
+            if let (Some(label), Some(nominal)) = (label, &nominal) {
                 shot.decide(label, arithmetic, &runs)?;
+                if (self.seed.is_multiple_of(2)) == (arithmetic == Arithmetic::Real) {
+                    shot.decide_property(nominal, arithmetic, &runs)?;
+                }
             }
         }
         Ok(shot.tally)

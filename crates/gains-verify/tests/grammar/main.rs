@@ -5,11 +5,14 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod adapter;
+mod balls;
 mod failure;
 mod files;
 mod forecasts;
 mod images;
+mod kinds;
 mod points;
+mod properties;
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -17,6 +20,7 @@ use std::time::{Duration, Instant};
 use gains_testkit::Choices;
 use gains_testkit::grammar::{ForecastCase, ImageCase};
 
+use balls::BallCase;
 use failure::{Subject, Tally, check};
 
 /// Attempts at making a failing case smaller, unless `GAINS_FUZZ_ATTEMPTS` says otherwise.
@@ -43,6 +47,13 @@ fn no_classifier_escapes_its_bounds() {
     let tally = run::<ImageCase>(0..700);
     assert!(tally.bounded > 3 * tally.gave_up, "{tally:?}");
     assert!(tally.verified > 300 && tally.falsified > 50, "{tally:?}");
+}
+
+#[test]
+fn no_classifier_escapes_its_bounds_over_a_ball() {
+    let tally = run::<BallCase>(0..300);
+    assert!(tally.bounded > 3 * tally.gave_up, "{tally:?}");
+    assert!(tally.verified > 100 && tally.falsified > 20, "{tally:?}");
 }
 
 #[test]
@@ -78,6 +89,12 @@ fn one<C: Subject>() {
 #[ignore = "repeats one case"]
 fn one_image_case() {
     one::<ImageCase>();
+}
+
+#[test]
+#[ignore = "repeats one case"]
+fn one_ball_case() {
+    one::<BallCase>();
 }
 
 #[test]

@@ -10,7 +10,7 @@ use gains_core::{Arithmetic, BoxVec, Interval, Known, Network, Precision, Shape}
 use gains_ode::{Action, Inference, Tableau};
 use gains_testkit::{Gardener, Kinds, Model, controlled, fixed, linear, random_model};
 use gains_verify::limits::Clock;
-use gains_verify::steps::{Assumption, BoxSteps, Reach, Side};
+use gains_verify::steps::{Assumption, BoxSteps, Reach, Room, Side};
 use gains_verify::{Analysis, Budget, Method, Reason, Region, Report, Settings, Stage, StepForm, Verdict};
 
 use crate::direct;
@@ -632,6 +632,7 @@ fn joined_states_know_only_what_all_of_them_know() {
         arithmetic: Arithmetic::Real,
         form: StepForm::Difference,
         keep_traces: false,
+        room: Room::None,
         clock: Clock::start(Budget::default()),
         bytes: 0,
     };
@@ -677,6 +678,7 @@ fn stages_are_carried_on_in_exact_arithmetic_only() {
             arithmetic,
             form: StepForm::Difference,
             keep_traces: false,
+            room: Room::None,
             clock: Clock::start(Budget::default()),
             bytes: 0,
         };

@@ -9,7 +9,7 @@ use gains_core::{Arithmetic, BoxVec, Rows, Shape};
 use gains_ode::{Carrier, Tableau};
 use gains_testkit::{Model, fixed, linear};
 use gains_verify::limits::Clock;
-use gains_verify::steps::{BoxSteps, Reach, StepTrace};
+use gains_verify::steps::{BoxSteps, Reach, Room, StepTrace};
 use gains_verify::{Budget, StepForm};
 
 use crate::direct;
@@ -117,6 +117,7 @@ fn step_of(
         arithmetic,
         form,
         keep_traces: true,
+        room: Room::None,
         clock: Clock::start(Budget::default()),
         bytes: 0,
     };

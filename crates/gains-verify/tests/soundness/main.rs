@@ -16,6 +16,8 @@ mod oracle;
 mod oracle_agrees;
 mod oracle_rows;
 mod planted;
+mod properties;
+mod race;
 mod region;
 mod regressions;
 mod steps;

@@ -53,8 +53,9 @@ impl RowsOf {
         Self { rows: (0..outputs).filter(|other| *other != label).map(lead).collect() }
     }
 
-    fn property(&self) -> Property {
-        let linear = |row: &Vec<f64>| LinearRow { coefficients: row.clone(), constant: 0.0 };
+    /// As the verifier takes it.
+    pub fn property(&self) -> Property {
+        let linear = |row: &Vec<f64>| LinearRow::new(row.clone(), 0.0);
         Property::all(self.rows.first().map_or(0, Vec::len), self.rows.iter().map(linear).collect())
     }
 }

@@ -6,7 +6,7 @@ use gains_core::{Arithmetic, BoxVec, Shape};
 use gains_ode::{Carrier, Tableau};
 use gains_testkit::{Model, fixed, linear};
 use gains_verify::limits::Clock;
-use gains_verify::steps::BoxSteps;
+use gains_verify::steps::{BoxSteps, Room};
 use gains_verify::{Budget, StepForm};
 
 use crate::direct::Machine;
@@ -76,6 +76,7 @@ fn steps_hold_the_exact_states_and_error_estimates() {
             arithmetic: Arithmetic::Real,
             form: [StepForm::Independent, StepForm::Difference][round / 2 % 2],
             keep_traces: false,
+            room: Room::None,
             clock: Clock::start(budget),
             bytes: 0,
         };
@@ -129,6 +130,7 @@ fn estimates_on_the_threshold_leave_both_decisions_open() {
                 arithmetic: Arithmetic::Real,
                 form: StepForm::Independent,
                 keep_traces: false,
+                room: Room::None,
                 clock: Clock::start(Budget::default()),
                 bytes: 0,
             };
@@ -160,6 +162,7 @@ fn constant_slopes_leave_the_rounding_of_the_table() {
                     arithmetic: Arithmetic::Real,
                     form,
                     keep_traces: false,
+                    room: Room::None,
                     clock: Clock::start(Budget::default()),
                     bytes: 0,
                 };

@@ -22,7 +22,7 @@ fn interval(lower: f64, upper: f64) -> Vec<BoxVec> {
 
 fn problem(network: &Network, outer: Vec<BoxVec>, inner: Vec<BoxVec>) -> Problem<'_> {
     let whole = Interval::new(-10.0, 10.0);
-    let region = Region { outer, inner, radius: 1.0 };
+    let region = Region { outer, inner, radius: 1.0, ball: None, paces: Vec::new() };
     Problem { region, ..Problem::classification(network, &[0.0], 0, 1.0, whole) }
 }
 

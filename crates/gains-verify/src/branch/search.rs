@@ -1,0 +1,116 @@
+//! The order in which parts are split.
+
+use std::collections::{BinaryHeap, HashMap};
+use std::time::Instant;
+
+use super::part::{Expansion, Experience, Part, Place};
+use super::{Branched, Brancher};
+use crate::best_first::{Leaf, Lowest, proven_everywhere};
+use crate::limits::Reason;
+
+/// A search that can be left and taken up again.
+pub(crate) struct Search<'b, 'a, 't> {
+    brancher: &'b Brancher<'a, 't>,
+    outcome: Branched,
+    /// The smallest bound of parts that are closed.
+    proven: f64,
+    open: BinaryHeap<Lowest<Part>>,
+    experience: HashMap<Place, Experience>,
+    bytes: usize,
+}
+
+impl<'b, 'a, 't> Search<'b, 'a, 't> {
+    /// Looks at the whole region. `known` are bounds that are proven already.
+    pub fn new(brancher: &'b Brancher<'a, 't>, known: &[f64]) -> Self {
+        let started = Instant::now();
+        let mut outcome = Branched::new(known);
+        let mut open = BinaryHeap::new();
+        match brancher.root(known) {
+            Ok(root) => {
+                outcome.witness = brancher.counterexample(&root);
+                outcome.looseness = brancher.looseness(&root);
+                open.push(Lowest(root));
+                outcome.parts = 1;
+                outcome.root = Some(started.elapsed());
+            }
+            Err(reason) => outcome.stopped = Some(reason),
+        }
+        let (proven, bytes) = (f64::INFINITY, brancher.task.held);
+        Self { brancher, outcome, proven, open, experience: HashMap::new(), bytes }
+    }
+
+    /// Splits until everything is proven, a counterexample turns up, the budget is spent, or until a moment.
+    pub fn go_on(&mut self, until: Option<Instant>) {
+        let task = self.brancher.task;
+        while self.outcome.witness.is_none() && self.outcome.stopped.is_none() {
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return;
+            }
+            let mut batch: Vec<Part> = Vec::new();
+            while batch.len() < task.workers
+                && let Some(Lowest(part)) = self.open.pop()
+            {
+                if part.targets.is_empty() {
+                    self.proven = self.proven.min(part.bound());
+                } else {
+                    self.bytes -= part.bytes().min(self.bytes);
+                    batch.push(part);
+                }
+            }
+            if batch.is_empty() {
+                return;
+            }
+            let expansions = match task.clock.check(self.bytes) {
+                Ok(()) => self.brancher.expand_all(&batch, &self.experience),
+                Err(reason) => batch.iter().map(|_| Err(reason.clone())).collect(),
+            };
+            for (part, expansion) in batch.into_iter().zip(expansions) {
+                self.take(part, expansion);
+            }
+        }
+    }
+
+    /// Takes in what came of a part.
+    fn take(&mut self, part: Part, expansion: Result<Expansion, Reason>) {
+        match expansion {
+            Ok(Expansion { children, learnt, parts }) => {
+                self.outcome.parts += parts;
+                for (place, share) in learnt {
+                    let seen = self.experience.entry(place).or_default();
+                    seen.share += share;
+                    seen.count += 1.0;
+                }
+                for child in children {
+                    let witness = self.outcome.witness.take();
+                    self.outcome.witness = witness.or_else(|| self.brancher.counterexample(&child));
+                    self.bytes += child.bytes();
+                    self.open.push(Lowest(child));
+                }
+            }
+            Err(reason) => {
+                self.outcome.stopped = Some(reason);
+                self.open.push(Lowest(part));
+            }
+        }
+    }
+
+    /// Whether nothing is left to split.
+    pub fn is_over(&self) -> bool {
+        self.outcome.stopped.is_some() || self.open.iter().all(|part| part.0.targets.is_empty())
+    }
+
+    /// Memory held by the parts that wait.
+    pub fn bytes(&self) -> usize {
+        self.bytes.saturating_sub(self.brancher.task.held)
+    }
+
+    /// What has come of it so far.
+    pub fn found(&self) -> Branched {
+        let mut outcome = self.outcome.clone();
+        outcome.margin = outcome.margin.max(proven_everywhere(self.proven, &self.open));
+        if outcome.margin > 0.0 || outcome.witness.is_some() {
+            outcome.looseness = None;
+        }
+        outcome
+    }
+}

@@ -1,0 +1,281 @@
+//! From a decided problem to its certificate.
+
+use gains_core::description::Method as Solver;
+use gains_core::{
+    Activation, AffineMap, Arithmetic, BoxVec, Circuit, Operator, Precision, Program, Rows, Step,
+};
+use gains_ode::{Inference, Visit};
+
+use super::branch::Brancher;
+use super::claim::{Node, RowClaim, SplitClaim, SplitPlace};
+use super::{Certificate, Evidence, NotWritten};
+use crate::analysis::Analysis;
+use crate::attack::Hunt;
+use crate::ball::Ball;
+use crate::limits::{Clock, Reason};
+use crate::method::Method;
+use crate::problem::{Point, Problem};
+use crate::property::Property;
+use crate::steps::StepForm;
+use crate::verifier::{Report, Settings, Verdict};
+
+/// Most inputs that vary for their region to be halved.
+const FEW_INPUTS: usize = 64;
+
+/// The part of a bound that is left to the rounding of others.
+const ROOM_BELOW: f64 = 0.01;
+
+/// Writes down why a verdict holds. `settings` are those it was found with.
+pub fn certificate(
+    problem: &Problem<'_>,
+    settings: &Settings,
+    report: &Report,
+    clock: Clock<'_>,
+) -> Result<Certificate, NotWritten> {
+    if let Some(what) = unspoken(problem, settings.arithmetic) {
+        return Err(NotWritten::Unspoken(what));
+    }
+    let of = |boxes: &[BoxVec], evidence| Certificate {
+        boxes: boxes.to_vec(),
+        ball: problem.region.ball.clone(),
+        property: problem.property.clone(),
+        evidence,
+    };
+    match &report.verdict {
+        Verdict::Verified => {
+            let decided = report.stages.last().map_or("", |stage| &stage.name);
+            let proof = Prover::new(problem, clock).prove(decided, settings.step_form);
+            Ok(of(&problem.region.outer, Evidence::Proof(proof?)))
+        }
+        Verdict::Falsified { witness: point } => {
+            Ok(of(&problem.region.inner, witness(problem, point, clock)?))
+        }
+        Verdict::Unknown(_) | Verdict::Misclassified => Err(NotWritten::NoVerdict),
+    }
+}
+
+/// The run at a point that breaks the property.
+fn witness(problem: &Problem<'_>, point: &Point, clock: Clock<'_>) -> Result<Evidence, NotWritten> {
+    let inputs: Vec<&[f64]> = point.iter().map(Vec::as_slice).collect();
+    let run = Inference::run_within(problem.program, &inputs, Precision::Float64, &clock.watch())
+        .map_err(|error| NotWritten::Lost(error.to_string()))?;
+    let actions = |trajectory: &[Visit]| trajectory.iter().map(|visit| visit.action).collect();
+    Ok(Evidence::Witness {
+        inputs: point.clone(),
+        actions: run.solutions().map(|solution| actions(&solution.trajectory)).collect(),
+        outputs: run.output.clone(),
+    })
+}
+
+/// What a certificate of a problem would have to speak about and cannot.
+fn unspoken(problem: &Problem<'_>, arithmetic: Arithmetic) -> Option<String> {
+    if arithmetic != Arithmetic::Real {
+        return Some("float32 programs".into());
+    }
+    if matches!(problem.property, Property::Errors(_)) || problem.program.inputs().len() != 1 {
+        return Some("forecasts".into());
+    }
+    unspoken_of(problem.program)
+}
+
+fn unspoken_of(program: &Program) -> Option<String> {
+    program.nodes().find_map(|(_, node)| match &node.operator {
+        Step::Plain(operator) => unspoken_operator(operator),
+        Step::Ode(ode) if ode.block.solver.method == Solver::Dopri8 => Some("dopri8".into()),
+        Step::Ode(ode) => unspoken_circuit(&ode.block.dynamics),
+    })
+}
+
+fn unspoken_circuit(circuit: &Circuit) -> Option<String> {
+    circuit.nodes().find_map(|(_, node)| unspoken_operator(&node.operator))
+}
+
+fn unspoken_operator(operator: &Operator) -> Option<String> {
+    let what = match operator {
+        Operator::Affine(map) if matches!(**map, AffineMap::Group(_)) => "group and layer normalisation",
+        Operator::Curve(Activation::Smooth(_)) => "activations made of pieces",
+        Operator::Product => "products",
+        Operator::Maximum => "maxima",
+        Operator::Blend(_) => "gates",
+        _ => return None,
+    };
+    Some(what.into())
+}
+
+/// The methods to prove it by once more, given the stage that did it: that one if it can be written, then ever stronger
+/// ones.
+fn attempts(decided: &str, form: StepForm) -> Vec<(Method, StepForm)> {
+    let tight = (Method::Tight, StepForm::Difference);
+    match decided {
+        "box" => vec![(Method::Box, form), tight],
+        "linear" | "gains" => vec![(Method::Gains, form), tight],
+        _ => vec![tight],
+    }
+}
+
+/// What one method shows over a part of the region.
+struct Shown<'p> {
+    node: Node,
+    /// What is claimed of every row.
+    known: Vec<f64>,
+    analysis: Analysis<'p>,
+}
+
+/// Proves a problem again.
+struct Prover<'p, 'a> {
+    problem: &'p Problem<'a>,
+    rows: Rows,
+    clock: Clock<'p>,
+    ball: Option<Ball>,
+}
+
+impl<'p, 'a> Prover<'p, 'a> {
+    fn new(problem: &'p Problem<'a>, clock: Clock<'p>) -> Self {
+        let rows = problem.property.rows(problem.program.output_shape());
+        Self { problem, rows, clock, ball: problem.region.ball.clone() }
+    }
+
+    /// Proves what a stage has decided, by that method or by ever stronger ones.
+    fn prove(&self, decided: &str, form: StepForm) -> Result<Node, NotWritten> {
+        let region = &self.problem.region.outer;
+        let mut lost = String::from("no way was tried");
+        let mut best: Option<Shown<'p>> = None;
+        for (method, form) in attempts(decided, form) {
+            match self.leaf(region, &self.nothing(), method, form) {
+                Ok(shown) if self.holds(&shown.known) => return Ok(shown.node),
+                Ok(shown) => {
+                    let margin = self.problem.property.margin(&shown.known);
+                    lost = Reason::Loose { margin }.to_string();
+                    best = Some(shown);
+                }
+                Err(reason) => lost = reason.to_string(),
+            }
+        }
+        let few = self.varying() <= FEW_INPUTS;
+        // What was found by halves, or by affine forms where these are few, is best looked for there again.
+        let by_halves = few && matches!(decided, "bisect" | "symbolic");
+        let by_neurons = self.problem.property.is_conjunction() && !by_halves;
+        if let Some(shown) = best.filter(|_| by_neurons) {
+            match self.branched(shown) {
+                Ok(Some(node)) => return Ok(node),
+                Ok(None) => {}
+                Err(reason) => lost = reason.to_string(),
+            }
+        }
+        if few {
+            return self
+                .halved(region, &self.nothing())
+                .map_err(|reason| NotWritten::Lost(reason.to_string()));
+        }
+        Err(NotWritten::Lost(lost))
+    }
+
+    /// Nothing is shown of any row.
+    fn nothing(&self) -> Vec<f64> {
+        vec![f64::NEG_INFINITY; self.rows.count]
+    }
+
+    /// A proof by better slopes and case distinctions, starting from what a method shows; nothing if there is nothing to split.
+    fn branched(&self, shown: Shown<'_>) -> Result<Option<Node>, Reason> {
+        let program = self.problem.program;
+        let start = program.odes().next().and_then(|(value, _)| program.node(value)).map(|node| node.from[0]);
+        let Some(behind) = start.and_then(|start| program.behind(start)) else { return Ok(None) };
+        let Some(brancher) = Brancher::new(&shown.analysis, &behind, &self.rows, self.clock) else {
+            return Ok(None);
+        };
+        let mut proved = brancher.prove()?;
+        // What the first analysis claims in front of the ODE block is what all the rest stands on.
+        let mut boxes = shown.node.boxes;
+        boxes.retain(|claim| start.is_some_and(|start| claim.value <= start));
+        boxes.append(&mut proved.boxes);
+        Ok(Some(Node { boxes, ..proved }))
+    }
+
+    fn holds(&self, known: &[f64]) -> bool {
+        self.problem.property.margin(known) > 0.0
+    }
+
+    fn varying(&self) -> usize {
+        let vary = |b: &BoxVec| b.lower.iter().zip(&b.upper).filter(|(l, u)| l < u).count();
+        self.problem.region.outer.iter().map(vary).sum()
+    }
+
+    /// What one method shows of a part of the region, beside the rows that are known already.
+    fn leaf(
+        &self,
+        region: &[BoxVec],
+        known: &[f64],
+        method: Method,
+        form: StepForm,
+    ) -> Result<Shown<'p>, Reason> {
+        let program = self.problem.program;
+        let ball = self.ball.clone();
+        let analysis = Analysis::for_claims(program, region.to_vec(), ball, &[], method, form, self.clock)?;
+        let mut known = known.to_vec();
+        let mut rows = Vec::new();
+        for (row, known) in known.iter_mut().enumerate().filter(|(_, bound)| **bound <= 0.0) {
+            let (bound, way) = analysis.show(&self.rows.select(&[row]))?;
+            if let Some(bound) = claimed_bound(bound) {
+                *known = bound;
+                rows.push(RowClaim { row, way, bound });
+            }
+        }
+        let (boxes, graphs) = (analysis.box_claims().to_vec(), analysis.graph_claims());
+        Ok(Shown { node: Node { boxes, graphs, rows, ..Node::default() }, known, analysis })
+    }
+
+    /// A proof by halves of a part of the region.
+    fn halved(&self, region: &[BoxVec], known: &[f64]) -> Result<Node, Reason> {
+        self.clock.check(0)?;
+        let (mut node, known) = match self.leaf(region, known, Method::Tight, StepForm::Difference) {
+            Ok(shown) => (shown.node, shown.known),
+            Err(Reason::Overflow { .. } | Reason::TooManyVertices { .. }) => {
+                (Node::default(), known.to_vec())
+            }
+            Err(reason) => return Err(reason),
+        };
+        if self.holds(&known) {
+            return Ok(node);
+        }
+        if node.rows.is_empty() {
+            node = Node::default();
+        }
+        let loose = || Reason::Loose { margin: self.problem.property.margin(&known) };
+        let (input, entry, at) = self.cut(region).ok_or_else(loose)?;
+        let mut parts = [Node::default(), Node::default()];
+        for (below, part) in [true, false].into_iter().zip(&mut parts) {
+            let mut half = region.to_vec();
+            let side = if below { &mut half[input].upper } else { &mut half[input].lower };
+            side[entry] = at;
+            *part = self.halved(&half, &known)?;
+        }
+        node.split = Some(Box::new(SplitClaim { place: SplitPlace::Input(input), entry, at, parts }));
+        Ok(node)
+    }
+
+    /// Where to halve a part: across the input along which the margin changes most.
+    fn cut(&self, region: &[BoxVec]) -> Option<(usize, usize, f64)> {
+        let middle: Point = region
+            .iter()
+            .map(|b| b.lower.iter().zip(&b.upper).map(|(l, u)| 0.5 * l + 0.5 * u).collect())
+            .collect();
+        let hunt = Hunt::new(self.problem, Precision::Float64, self.clock);
+        let gradient = hunt.gradient(&middle);
+        let steepness = |v: usize, i: usize| gradient.as_ref().map_or(1.0, |g| g[v][i].abs());
+        let sides = || region.iter().enumerate().flat_map(|(v, b)| (0..b.len()).map(move |i| (v, i)));
+        let mean = sides().map(|(v, i)| steepness(v, i)).sum::<f64>() / sides().count().max(1) as f64;
+        let gain = |(v, i): (usize, usize)| {
+            (region[v].upper[i] - region[v].lower[i]) * (steepness(v, i) + 0.2 * mean.max(f64::MIN_POSITIVE))
+        };
+        let inside =
+            |&(v, i): &(usize, usize)| region[v].lower[i] < middle[v][i] && middle[v][i] < region[v].upper[i];
+        let (v, i) = sides().filter(inside).max_by(|a, b| gain(*a).total_cmp(&gain(*b)))?;
+        Some((v, i, middle[v][i]))
+    }
+}
+
+/// What is claimed where a bound was proved: a little less, but above zero.
+pub(super) fn claimed_bound(bound: f64) -> Option<f64> {
+    let claimed = bound * (1.0 - ROOM_BELOW);
+    (claimed > 0.0 && claimed.is_finite()).then_some(claimed)
+}
