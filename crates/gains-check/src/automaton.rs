@@ -1,0 +1,223 @@
+//! Which steps a solver takes: places as integers, actions, and times and step sizes read off them.
+//!
+//! Times and step sizes *are* float64 numbers, computed in the order that is written here; see *The automaton* in
+//! `docs/certificates.md`.
+
+use serde::Deserialize;
+
+use crate::interval::Interval;
+use crate::tableau::Tableau;
+
+/// What a solver does after a step.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub enum Action {
+    /// Tries again with a smaller step.
+    Reject,
+    /// Goes on with the same step size.
+    Keep,
+    /// Goes on with a larger one.
+    Increase,
+}
+
+impl Action {
+    /// By its number in certificates.
+    pub fn numbered(number: i64) -> Option<Self> {
+        [Self::Reject, Self::Keep, Self::Increase].get(usize::try_from(number).ok()?).copied()
+    }
+}
+
+/// Ticks, step, progress, fraction, rejections, settled.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Place {
+    /// How far the solver is, in ticks.
+    pub ticks: i64,
+    /// Ticks of the next step; zero from the clipping at the end time on.
+    pub step: i64,
+    /// How much of what was left then is done, in units of α⁻ᴿ.
+    pub progress: i64,
+    /// The next step in these units.
+    pub fraction: i64,
+    /// Steps rejected since then.
+    pub rejections: i64,
+    /// 1 if errors are no longer looked at.
+    pub settled: i64,
+}
+
+/// Where an action leads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Next {
+    /// To another place.
+    Place(Place),
+    /// To the end time.
+    End,
+}
+
+/// What a model file says of a solver.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SolverDescription {
+    method: String,
+    end_time: f64,
+    controller: Controller,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+enum Controller {
+    Fixed {
+        steps: u32,
+    },
+    ControlledAdaptive {
+        factor: u32,
+        tolerance: f64,
+        initial_step: f64,
+        minimum_step: f64,
+        rejections_after_clipping: u32,
+    },
+}
+
+/// A method with a rule for its steps.
+#[derive(Debug)]
+pub struct Solver {
+    /// The method.
+    pub tableau: Tableau,
+    end: f64,
+    /// h₀.
+    first: f64,
+    /// α.
+    factor: i64,
+    /// N, the ticks in h₀.
+    ticks: i64,
+    /// R.
+    rejections: i64,
+    /// W = αᴿ.
+    whole: i64,
+    /// τ, if errors are looked at.
+    tolerance: Option<f64>,
+}
+
+impl Solver {
+    /// Makes one of its description.
+    pub fn new(
+        SolverDescription { method, end_time, controller }: SolverDescription,
+    ) -> Result<Self, String> {
+        let tableau =
+            Tableau::named(&method).ok_or_else(|| format!("the method `{method}` cannot be checked"))?;
+        let positive = |x: f64| if x > 0.0 { Ok(x) } else { Err(format!("the solver: {x} is not positive")) };
+        let end = positive(end_time)?;
+        let mut solver =
+            Self { tableau, end, first: end, factor: 2, ticks: 1, rejections: 0, whole: 1, tolerance: None };
+        match controller {
+            Controller::Fixed { steps } => solver.first = end / f64::from(steps.max(1)),
+            Controller::ControlledAdaptive {
+                factor,
+                tolerance,
+                initial_step,
+                minimum_step,
+                rejections_after_clipping,
+            } => {
+                solver.first = positive(initial_step)?.min(end);
+                solver.tolerance = Some(positive(tolerance)?);
+                (solver.factor, solver.rejections) =
+                    (i64::from(factor), i64::from(rejections_after_clipping));
+                let whole =
+                    solver.factor.checked_pow(rejections_after_clipping).filter(|whole| *whole < 1 << 52);
+                solver.whole = whole.ok_or("so many rejections cannot be checked")?;
+                if !(2..=1 << 20).contains(&factor) || solver.tableau.errors.is_empty() {
+                    return Err(format!("`{method}` with a factor of {factor} cannot be checked"));
+                }
+                let least = positive(minimum_step)?;
+                while solver.first / (solver.ticks * solver.factor) as f64 >= least && solver.ticks < 1 << 40
+                {
+                    solver.ticks *= solver.factor;
+                }
+            }
+        }
+        Ok(solver)
+    }
+
+    /// Where every trajectory starts.
+    pub fn start(&self) -> Place {
+        Place { ticks: 0, step: self.ticks, progress: 0, fraction: 0, rejections: 0, settled: 0 }
+    }
+
+    /// The tolerance, where the error counts.
+    pub fn looks_at_errors(&self, place: Place) -> Option<f64> {
+        self.tolerance.filter(|_| place.settled == 0)
+    }
+
+    /// t.
+    pub fn time(&self, place: Place) -> f64 {
+        let start = (place.ticks as f64 / self.ticks as f64) * self.first;
+        if place.step > 0 {
+            return start;
+        }
+        let done = place.progress as f64 / self.whole as f64;
+        start * (1.0 - done) + self.end * done
+    }
+
+    /// h.
+    pub fn step(&self, place: Place) -> f64 {
+        if place.step > 0 {
+            return (place.step as f64 / self.ticks as f64) * self.first;
+        }
+        let start = (place.ticks as f64 / self.ticks as f64) * self.first;
+        (place.fraction as f64 / self.whole as f64) * (self.end - start)
+    }
+
+    /// Where an action leads from a place; `None` if the numbers leave all bounds.
+    pub fn after(&self, place: Place, action: Action) -> Option<Next> {
+        let growth = match action {
+            Action::Reject => return self.rejected(place).map(Next::Place),
+            Action::Keep => 1,
+            Action::Increase => self.factor,
+        };
+        let mut next = place;
+        if place.step == 0 {
+            next.progress = place.progress.checked_add(place.fraction)?;
+            next.fraction = place.fraction.checked_mul(growth)?.min(self.whole.checked_sub(next.progress)?);
+        } else {
+            next.ticks = place.ticks.checked_add(place.step)?;
+            next.step = place.step.checked_mul(growth)?;
+            if next.ticks.checked_add(next.step)? as f64 / self.ticks as f64 >= self.end / self.first {
+                (next.step, next.progress, next.fraction) = (0, 0, self.whole);
+            }
+        }
+        let is_end = self.time(next) + 1e-8 * self.end.min(1.0) >= self.end;
+        Some(if is_end { Next::End } else { Next::Place(next) })
+    }
+
+    fn rejected(&self, place: Place) -> Option<Place> {
+        let mut next = place;
+        if place.step == 0 && place.rejections < self.rejections {
+            next.fraction = place.fraction / self.factor;
+            next.rejections += 1;
+        } else if place.step >= self.factor {
+            next.step = place.step / self.factor;
+        } else {
+            next.settled = 1;
+        }
+        Some(next)
+    }
+
+    /// All actions that an error δ in this interval may lead to.
+    pub fn actions(&self, place: Place, error: Option<Interval>) -> Option<Vec<Action>> {
+        let Some(error) = error else { return Some(vec![Action::Keep]) };
+        let power = i32::try_from(self.tableau.order).ok()?;
+        // α⁻ᵖ: the power is exact below 2⁵³, and rounded by a few units otherwise.
+        let threshold = Interval::ONE / Interval::point((self.factor as f64).powi(power));
+        let threshold = Interval::new(threshold.low * (1.0 - 1e-15), threshold.high * (1.0 + 1e-15));
+        let same = self.after(place, Action::Increase)? == self.after(place, Action::Keep)?;
+        let mut actions = Vec::new();
+        if error.high > 1.0 {
+            actions.push(Action::Reject);
+        }
+        if (error.low <= 1.0 && error.high > threshold.low) || (same && error.low <= threshold.high) {
+            actions.push(Action::Keep);
+        }
+        if error.low <= threshold.high && !same {
+            actions.push(Action::Increase);
+        }
+        Some(actions)
+    }
+}

@@ -1,0 +1,61 @@
+//! Why a certificate does not pass.
+
+use std::fmt;
+
+/// Why a certificate does not pass, or (inside) that there is nothing to show.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fault {
+    /// It says something that could not be shown.
+    Refused {
+        /// Where, from the outside in.
+        place: Vec<String>,
+        /// What was expected.
+        what: String,
+        /// By how much it is missed, where that is a number.
+        amount: Option<f64>,
+    },
+    /// It is no certificate, or not one of this kind.
+    Malformed(String),
+    /// No input is left: a box came out empty.
+    Empty,
+}
+
+impl Fault {
+    /// A claim that is missed by some amount.
+    pub fn refused(what: impl Into<String>, amount: f64) -> Self {
+        Self::Refused { place: vec![], what: what.into(), amount: Some(amount) }
+    }
+
+    /// A claim that does not hold at all.
+    pub fn wrong(what: impl Into<String>) -> Self {
+        Self::Refused { place: vec![], what: what.into(), amount: None }
+    }
+
+    /// The same, known to have happened in `outer`.
+    pub fn within(self, outer: impl Into<String>) -> Self {
+        match self {
+            Self::Refused { mut place, what, amount } => {
+                place.insert(0, outer.into());
+                Self::Refused { place, what, amount }
+            }
+            Self::Malformed(what) => Self::Malformed(format!("{}: {what}", outer.into())),
+            Self::Empty => Self::Empty,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused { place, what, amount } => {
+                for place in place {
+                    write!(f, "{place}: ")?;
+                }
+                f.write_str(what)?;
+                amount.map_or(Ok(()), |amount| write!(f, " by {amount:e}"))
+            }
+            Self::Malformed(what) => f.write_str(what),
+            Self::Empty => f.write_str("a box is empty"),
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! Trajectory graphs: what a file claims of them is checked, and rows are taken back through them.
+
+use crate::automaton::{Action, Next, Place};
+use crate::cbor::Value;
+use crate::certificate::{Fields, OdeWay, index, integer, list, number, pair, region};
+use crate::fault::Fault;
+use crate::interval::{Interval, add_down};
+use crate::network::Ode;
+use crate::rows::{Changes, Linear, Slopes, Values, fits, through_dynamics};
+use crate::rules::{Region, each, holds};
+use crate::steps::{Form, Start, Step, step};
+
+/// Most vertices of one graph.
+const MAX_VERTICES: usize = 100_000;
+
+/// An action, and the vertex it leads to; `None` is the end.
+#[derive(Debug, Clone, Copy)]
+struct Edge {
+    action: Action,
+    target: Option<usize>,
+}
+
+/// A place with all states in which it can be reached.
+#[derive(Debug)]
+struct Vertex {
+    state: Region,
+    out: Vec<Edge>,
+    /// Number of the first edge out.
+    first_edge: usize,
+    step: Step,
+}
+
+/// A graph that was checked.
+#[derive(Debug)]
+pub struct Graph {
+    form: Form,
+    vertices: Vec<Vertex>,
+    /// All states at the end.
+    pub end: Region,
+    /// How many intervals are kept.
+    pub intervals: usize,
+}
+
+impl Graph {
+    /// Reads a graph and checks it for all starts in `argument`. `known` is what splits say of the values of the
+    /// dynamics at the start. At most `room` intervals may be kept.
+    pub fn check(
+        value: &Value,
+        ode: &Ode,
+        argument: &Region,
+        known: Option<&[Region]>,
+        room: usize,
+    ) -> Result<Self, Fault> {
+        let fields = Fields::of(value, &["ode", "form", "vertices", "end"])?;
+        let form = if fields.index("form", 2)? == 1 { Form::Difference } else { Form::Independent };
+        let entries = argument.len();
+        let end = region(fields.get("end")?, entries).map_err(|fault| fault.within("end"))?;
+        let list = fields.list("vertices")?;
+        if list.is_empty() || list.len() > MAX_VERTICES || list.len().saturating_mul(entries) > room {
+            return Err(Fault::Malformed(format!("a graph of {} vertices", list.len())));
+        }
+        let claims: Vec<Claim> = list
+            .iter()
+            .enumerate()
+            .map(|(i, vertex)| {
+                Claim::read(vertex, i, list.len(), entries)
+                    .map_err(|fault| fault.within(format!("vertex {i}")))
+            })
+            .collect::<Result<_, _>>()?;
+        if claims[0].place != ode.solver.start() {
+            return Err(Fault::wrong("vertex 0: it is not the start"));
+        }
+        holds(&claims[0].state, argument, "vertex 0: the states at the start")?;
+        let mut carried: Vec<Carried> = (0..claims.len()).map(|_| Carried::Nothing { yet: true }).collect();
+        if let Some(known) = known {
+            carried[0] = Carried::Boxes(known.to_vec());
+        }
+        let mut graph = Self { form, vertices: Vec::new(), end, intervals: 0 };
+        let mut first_edge = 0;
+        for i in 0..claims.len() {
+            let got = std::mem::replace(&mut carried[i], Carried::Nothing { yet: false });
+            let step =
+                claims[i].check(ode, form, &got, &claims, &graph.end).map_err(|fault| match fault {
+                    Fault::Empty if i > 0 => {
+                        Fault::wrong("a box came out empty").within(format!("vertex {i}"))
+                    }
+                    fault => fault.within(format!("vertex {i}")),
+                })?;
+            claims[i].carry(ode, form, &step, &got, &mut carried);
+            graph.intervals += step.intervals() + argument.len();
+            if graph.intervals > room {
+                return Err(Fault::Malformed("more memory is needed than this checker takes".into()));
+            }
+            let Claim { state, out, .. } = &claims[i];
+            graph.vertices.push(Vertex { state: state.clone(), out: out.clone(), first_edge, step });
+            first_edge += out.len();
+        }
+        Ok(graph)
+    }
+
+    /// Takes a function of the states at the end back to one of the states at the start, nowhere above it.
+    pub fn back(&self, ode: &Ode, of: &Linear, way: &OdeWay) -> Result<Linear, Fault> {
+        if way.chain && self.form == Form::Independent {
+            return Err(Fault::wrong("a chain needs a graph in difference form"));
+        }
+        let mut brought: Vec<Option<Linear>> =
+            vec![None; self.vertices.iter().map(|vertex| vertex.out.len()).sum()];
+        for vertex in self.vertices.iter().rev() {
+            for (number, edge) in (vertex.first_edge..).zip(&vertex.out) {
+                let travels = if edge.action == Action::Reject { &vertex.state } else { &vertex.step.result };
+                let row = match edge.target {
+                    None => of.clone(),
+                    Some(target) => self
+                        .merge(target, &brought, way.shares.get(&number).map(Vec::as_slice), travels)
+                        .map_err(|fault| fault.within(format!("edge {number}")))?,
+                };
+                brought[number] = Some(match edge.action {
+                    Action::Reject => row,
+                    _ => self.back_through_step(ode, vertex, row, way),
+                });
+            }
+        }
+        self.merge(0, &brought, Some(&way.start), &self.vertices[0].state)
+            .map_err(|fault| fault.within("the start"))
+    }
+
+    /// One function below all those that edges out of a vertex brought, over a box of states: Σ wⱼ rⱼ + s with the
+    /// largest s that can be shown.
+    fn merge(
+        &self,
+        vertex: usize,
+        brought: &[Option<Linear>],
+        shares: Option<&[f64]>,
+        boxes: &Region,
+    ) -> Result<Linear, Fault> {
+        let vertex = &self.vertices[vertex];
+        let rows: Vec<&Linear> =
+            (0..vertex.out.len()).filter_map(|i| brought[vertex.first_edge + i].as_ref()).collect();
+        if let [row] = rows[..] {
+            return Ok(row.clone());
+        }
+        let shares = shares.filter(|_| !rows.is_empty());
+        let shares = shares.ok_or_else(|| Fault::wrong("no shares for the rows that meet there"))?;
+        fits(shares, rows.len(), "shares")?;
+        let weighted = |i: usize| {
+            let terms =
+                rows.iter().zip(shares).map(|(row, &share)| share * Interval::point(row.coefficients[i]));
+            terms.fold(Interval::ZERO, |sum, term| sum + term).middle()
+        };
+        let coefficients: Vec<f64> = (0..boxes.len()).map(weighted).collect();
+        let room = |row: &&Linear| row.plus(-Interval::ONE, &coefficients, boxes).least(boxes);
+        let constant = rows.iter().map(room).fold(f64::INFINITY, f64::min);
+        Ok(Linear { coefficients, constant })
+    }
+
+    /// From a function of y = x + h Σ bᵢ kᵢ to one of x.
+    fn back_through_step(&self, ode: &Ode, vertex: &Vertex, of: Linear, way: &OdeWay) -> Linear {
+        let (tableau, dynamics, step) = (&ode.solver.tableau, &ode.dynamics, &vertex.step);
+        let state = &vertex.state;
+        let slopes = |i: usize| &step.stages[i].values[dynamics.output];
+        let mut constant = of.constant;
+        let mut on_slopes: Vec<Linear> = (0..tableau.needed())
+            .map(|i| {
+                let nothing = Linear { coefficients: vec![0.0; state.len()], constant: 0.0 };
+                nothing.plus(step.size * tableau.result[i], &of.coefficients, slopes(i))
+            })
+            .collect();
+        let mut on_state = Linear { coefficients: of.coefficients, constant: 0.0 };
+        for i in (0..on_slopes.len()).rev() {
+            let Some(row) = on_slopes.pop() else { break };
+            let chained = way.chain && i > 0;
+            let input = if chained {
+                let earlier = &mut on_slopes[i - 1];
+                *earlier = earlier.plus(Interval::ONE, &row.coefficients, slopes(i - 1));
+                let changes =
+                    Changes { network: dynamics, before: &step.stages[i - 1], now: &step.stages[i] };
+                through_dynamics(dynamics, dynamics.output, row, &changes)
+            } else {
+                through_dynamics(dynamics, dynamics.output, row, &values(ode, step, i, &way.slopes))
+            };
+            constant = add_down(constant, input.constant);
+            for (j, earlier) in on_slopes.iter_mut().enumerate() {
+                let before = if chained { tableau.stage(i - 1, j) } else { Interval::ZERO };
+                let factor = step.size * (tableau.stage(i, j) - before);
+                if factor != Interval::ZERO {
+                    *earlier = earlier.plus(factor, &input.coefficients, slopes(j));
+                }
+            }
+            if !chained {
+                on_state = on_state.plus(Interval::ONE, &input.coefficients, state);
+            }
+        }
+        on_state.constant = add_down(on_state.constant, constant);
+        on_state
+    }
+
+    /// A function of the states at the start nowhere above `of`, which is one of a value of the dynamics in the first
+    /// stage.
+    pub fn face(&self, ode: &Ode, value: usize, of: Linear) -> Linear {
+        let slopes = Slopes::default();
+        let known = values(ode, &self.vertices[0].step, 0, &slopes);
+        through_dynamics(&ode.dynamics, value, of, &known)
+    }
+
+    /// Numbers of vertices and edges.
+    pub fn size(&self) -> (usize, usize) {
+        (self.vertices.len(), self.vertices.iter().map(|vertex| vertex.out.len()).sum())
+    }
+}
+
+fn values<'a>(ode: &'a Ode, step: &'a Step, stage: usize, slopes: &'a Slopes) -> Values<'a> {
+    let stage = &step.stages[stage];
+    Values { network: &ode.dynamics, boxes: &stage.values, time: stage.time, slopes }
+}
+
+/// What all edges into a vertex carry of the values of the dynamics in its first stage.
+enum Carried {
+    /// Nothing: `yet` while no edge has been seen.
+    Nothing { yet: bool },
+    /// The hull of what they carry; only the values from 1 on count.
+    Boxes(Vec<Region>),
+}
+
+impl Carried {
+    /// One more edge.
+    fn join(&mut self, more: Option<&[Region]>) {
+        *self = match (std::mem::replace(self, Self::Nothing { yet: false }), more) {
+            (Self::Nothing { yet: true }, Some(more)) => Self::Boxes(more.to_vec()),
+            (Self::Boxes(there), Some(more)) => {
+                Self::Boxes(there.iter().zip(more).map(|(a, b)| each(a, b, Interval::hull)).collect())
+            }
+            _ => Self::Nothing { yet: false },
+        };
+    }
+
+    fn boxes(&self) -> Option<&[Region]> {
+        match self {
+            Self::Boxes(boxes) => Some(boxes),
+            Self::Nothing { .. } => None,
+        }
+    }
+}
+
+/// What a file says of a vertex.
+struct Claim {
+    place: Place,
+    state: Region,
+    error: Option<Interval>,
+    out: Vec<Edge>,
+}
+
+impl Claim {
+    fn read(value: &Value, own: usize, vertices: usize, entries: usize) -> Result<Self, Fault> {
+        let fields = Fields::of(value, &["at", "state", "error", "out"])?;
+        let place: Vec<i64> = list(fields.get("at")?)?.iter().map(integer).collect::<Result<_, _>>()?;
+        let [ticks, step, progress, fraction, rejections, settled] = place[..] else {
+            return Err(Fault::Malformed("a place of other than six numbers".into()));
+        };
+        let place = Place { ticks, step, progress, fraction, rejections, settled };
+        let error = match fields.get("error")? {
+            Value::Null => None,
+            value => {
+                let (low, high) = pair(value)?;
+                Some(Interval { low: number(low)?, high: number(high)? })
+            }
+        };
+        let edge = |value: &Value| -> Result<Edge, Fault> {
+            let (action, target) = pair(value)?;
+            let action = Action::numbered(integer(action)?)
+                .ok_or_else(|| Fault::Malformed("an unknown action".into()))?;
+            let target = if integer(target)? == -1 { None } else { Some(index(target, vertices)?) };
+            match target {
+                Some(target) if target <= own => Err(Fault::wrong("an edge that leads back")),
+                _ => Ok(Edge { action, target }),
+            }
+        };
+        let out: Vec<Edge> = fields.list("out")?.iter().map(edge).collect::<Result<_, _>>()?;
+        if out.windows(2).any(|pair| pair[0].action >= pair[1].action) {
+            return Err(Fault::Malformed("edges that are not in the order of actions".into()));
+        }
+        Ok(Self { place, state: region(fields.get("state")?, entries)?, error, out })
+    }
+
+    /// Takes the step from here and compares it with what is claimed.
+    fn check(
+        &self,
+        ode: &Ode,
+        form: Form,
+        got: &Carried,
+        claims: &[Self],
+        end: &Region,
+    ) -> Result<Step, Fault> {
+        let solver = &ode.solver;
+        let (time, size) = (solver.time(self.place), solver.step(self.place));
+        if !time.is_finite() || !size.is_finite() {
+            return Err(Fault::wrong("a place beyond all bounds"));
+        }
+        let followers =
+            self.out.iter().filter(|edge| edge.action != Action::Reject).filter_map(|edge| edge.target);
+        let followers =
+            followers.map(|target| Interval::point(solver.time(claims[target].place))).reduce(Interval::hull);
+        let start = Start {
+            state: &self.state,
+            time,
+            size,
+            tolerance: solver.looks_at_errors(self.place),
+            followers: followers.filter(|_| carries(ode, form)),
+            carried: got.boxes(),
+        };
+        let step = step(ode, form, &start)?;
+        match (self.error, step.error) {
+            (None, None) => {}
+            (Some(claim), Some(error)) => holds(&[claim], &[error], "the error")?,
+            _ => return Err(Fault::wrong("an error where none is looked at, or none where one is")),
+        }
+        let lost = || Fault::wrong("a place beyond all bounds");
+        for action in solver.actions(self.place, self.error).ok_or_else(lost)? {
+            if !self.out.iter().any(|edge| edge.action == action) {
+                return Err(Fault::wrong(format!("no edge for the action {action:?}")));
+            }
+        }
+        for edge in &self.out {
+            let next = solver.after(self.place, edge.action).ok_or_else(lost)?;
+            if next != edge.target.map_or(Next::End, |target| Next::Place(claims[target].place)) {
+                return Err(Fault::wrong(format!("the action {:?} leads elsewhere", edge.action)));
+            }
+            let travels = if edge.action == Action::Reject { &self.state } else { &step.result };
+            match edge.target {
+                Some(target) => {
+                    holds(&claims[target].state, travels, &format!("the states that reach vertex {target}"))?
+                }
+                None => holds(end, travels, "the states that reach the end")?,
+            }
+        }
+        Ok(step)
+    }
+
+    /// Tells the targets what is known of their first stages.
+    fn carry(&self, ode: &Ode, form: Form, step: &Step, got: &Carried, carried: &mut [Carried]) {
+        let last = step.stages.last().filter(|_| carries(ode, form) && step.error.is_some());
+        for edge in &self.out {
+            let Some(target) = edge.target else { continue };
+            carried[target].join(match edge.action {
+                Action::Reject => got.boxes(),
+                _ => last.map(|stage| stage.values.as_slice()),
+            });
+        }
+    }
+}
+
+/// Whether the last stage of a step is the first of the next one.
+fn carries(ode: &Ode, form: Form) -> bool {
+    form == Form::Difference && ode.solver.tableau.ends_where_the_next_begins()
+}

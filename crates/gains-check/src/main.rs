@@ -1,0 +1,91 @@
+//! `gains-check MODEL CERTIFICATE…`
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Parser;
+use gains_check::fault::Fault;
+use gains_check::{Holds, Model, check};
+
+/// Largest model file.
+const MAX_MODEL: u64 = 1 << 30;
+/// Largest certificate file.
+const MAX_CERTIFICATE: u64 = 256 << 20;
+
+/// Decides whether certificates hold: proofs that `gains certify --certificates` wrote, checked by a program that shares
+/// no code with it.
+#[derive(Parser)]
+#[command(
+    version,
+    after_help = "Exit codes: 0 all certificates hold, 1 some are refused, 2 some cannot be read."
+)]
+struct Arguments {
+    /// The model file (safetensors) the certificates are about
+    model: PathBuf,
+    /// Certificates
+    #[arg(required = true)]
+    certificates: Vec<PathBuf>,
+    /// One line of JSON for each certificate
+    #[arg(long)]
+    json: bool,
+}
+
+fn read(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
+    let size = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
+    if size > limit {
+        return Err(format!("{size} bytes are too many"));
+    }
+    std::fs::read(path).map_err(|error| error.to_string())
+}
+
+/// What is printed of a certificate, and what it adds to the exit code.
+fn report(path: &Path, outcome: &Result<Holds, Fault>, seconds: f64, json: bool) -> (String, u8) {
+    let (word, detail, code) = match outcome {
+        Ok(Holds::Verified(count)) => {
+            let detail = format!(
+                "verified ({} nodes, {} vertices, {} edges, {} rows)",
+                count.nodes, count.vertices, count.edges, count.rows
+            );
+            ("holds", detail, 0)
+        }
+        Ok(Holds::Falsified(outputs)) => ("holds", format!("falsified (outputs about {outputs:?})"), 0),
+        Err(fault @ Fault::Malformed(_)) => ("unreadable", fault.to_string(), 2),
+        Err(fault) => ("refused", fault.to_string(), 1),
+    };
+    let path = path.display().to_string();
+    if !json {
+        return (format!("{path}: {word}: {detail} [{seconds:.2} s]"), code);
+    }
+    let mut line =
+        serde_json::json!({"certificate": path, "outcome": word, "detail": detail, "seconds": seconds});
+    if let Err(Fault::Refused { place, what, amount }) = outcome {
+        line["place"] = place.clone().into();
+        line["what"] = what.clone().into();
+        line["amount"] = amount.filter(|amount| amount.is_finite()).into();
+    }
+    (line.to_string(), code)
+}
+
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the program that prints")]
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let model = read(&arguments.model, MAX_MODEL).and_then(|bytes| Model::read(&bytes));
+    let model = match model {
+        Ok(model) => model,
+        Err(error) => {
+            eprintln!("error: {}: {error}", arguments.model.display());
+            return ExitCode::from(2);
+        }
+    };
+    let mut worst = 0;
+    for path in &arguments.certificates {
+        let start = Instant::now();
+        let outcome =
+            read(path, MAX_CERTIFICATE).map_err(Fault::Malformed).and_then(|bytes| check(&model, &bytes));
+        let (line, code) = report(path, &outcome, start.elapsed().as_secs_f64(), arguments.json);
+        println!("{line}");
+        worst = worst.max(code);
+    }
+    ExitCode::from(worst)
+}

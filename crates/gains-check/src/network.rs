@@ -1,0 +1,643 @@
+//! The network of a model file as a list of values, numbered as `docs/certificates.md` says.
+
+use serde::Deserialize;
+
+use crate::automaton::{Solver, SolverDescription};
+use crate::curve::Curve;
+use crate::interval::Interval;
+use crate::matrix::Matrix;
+use crate::safetensors::{self, Tensors};
+
+/// Most entries of one value.
+const MAX_ENTRIES: usize = 1 << 22;
+/// Most entries of all values and matrices: 240 MB.
+const MAX_SIZE: usize = 20_000_000;
+/// Most values.
+const MAX_VALUES: usize = 10_000;
+
+/// Rows, columns and channels; a vector has one pixel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shape {
+    height: usize,
+    width: usize,
+    channels: usize,
+}
+
+impl Shape {
+    fn new(height: usize, width: usize, channels: usize) -> Result<Self, String> {
+        let count = height.checked_mul(width).and_then(|pixels| pixels.checked_mul(channels));
+        match count {
+            Some(1..=MAX_ENTRIES) => Ok(Self { height, width, channels }),
+            _ => Err(format!("a value of {height} × {width} × {channels} entries")),
+        }
+    }
+
+    fn of(sides: &Sides) -> Result<Self, String> {
+        Self::new(sides.height, sides.width, sides.channels)
+    }
+
+    fn vector(length: usize) -> Result<Self, String> {
+        Self::new(1, 1, length)
+    }
+
+    /// Number of entries.
+    pub fn count(self) -> usize {
+        self.height * self.width * self.channels
+    }
+
+    fn is_vector(self) -> bool {
+        self.height == 1 && self.width == 1
+    }
+
+    /// Where an entry is: pixel by pixel, the channels of a pixel next to each other.
+    fn entry(self, row: usize, column: usize, channel: usize) -> usize {
+        (row * self.width + column) * self.channels + channel
+    }
+
+    /// All entries channel by channel, as `flatten` lists them.
+    fn by_channel(self) -> Vec<usize> {
+        let pixels = self.height * self.width;
+        (0..self.count()).map(|i| (i % pixels) * self.channels + i / pixels).collect()
+    }
+}
+
+/// What makes a value of its arguments.
+#[derive(Debug)]
+pub enum Operator {
+    /// Nothing: the value is given.
+    Input,
+    /// An affine map with exact weights.
+    Affine(Matrix),
+    /// A factor and a summand for each entry, which are not exact.
+    Scale(Vec<Interval>, Vec<Interval>),
+    /// A function of each entry.
+    Curve(Curve),
+    /// The sum of all arguments.
+    Sum,
+    /// All arguments, one after the other.
+    Concat,
+    /// The solution of an ODE at its end, from the argument on.
+    Ode(Box<Ode>),
+}
+
+/// dz/dt = dynamics(t, z).
+#[derive(Debug)]
+pub struct Ode {
+    /// The right side.
+    pub dynamics: Network,
+    /// How it is solved.
+    pub solver: Solver,
+}
+
+/// One value.
+#[derive(Debug)]
+pub struct Node {
+    /// What makes it.
+    pub operator: Operator,
+    /// The numbers of what it is made of.
+    pub arguments: Vec<usize>,
+    /// Its shape.
+    pub shape: Shape,
+}
+
+/// Values in order; the first is the input, the last the output.
+#[derive(Debug, Default)]
+pub struct Network {
+    /// The values.
+    pub nodes: Vec<Node>,
+    /// Number of the output: not the last if an empty branch ends it.
+    pub output: usize,
+}
+
+/// A model file, read.
+pub struct Model {
+    /// The network.
+    pub network: Network,
+    /// SHA-256 of the file.
+    pub hash: [u8; 32],
+}
+
+impl Model {
+    /// Reads a file's bytes.
+    pub fn read(bytes: &[u8]) -> Result<Self, String> {
+        let tensors = safetensors::read(bytes)?;
+        let description: Description = serde_json::from_str(&tensors.description)
+            .map_err(|error| format!("the description: {error}"))?;
+        if description.format != "gains-model" || !matches!(description.version, 1 | 2) {
+            return Err("not a gains-model of version 1 or 2".into());
+        }
+        if description.encoder.is_some() {
+            return Err("forecasting networks (an `encoder`) cannot be checked yet".into());
+        }
+        let shape = Shape::of(&description.input)?;
+        let mut builder =
+            Builder { tensors: &tensors, network: Network::default(), places: Places::Network, size: 0 };
+        builder.push(Operator::Input, vec![], shape)?;
+        let output = builder.layers(description.layers, 0, 0)?;
+        builder.network.output = output;
+        Ok(Self { network: builder.network, hash: tensors.hash })
+    }
+}
+
+/// What a model file says, as far as it counts here.
+#[derive(Deserialize)]
+struct Description {
+    format: String,
+    version: u32,
+    input: Sides,
+    layers: Vec<Layer>,
+    encoder: Option<serde::de::IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sides {
+    height: usize,
+    width: usize,
+    channels: usize,
+}
+
+type Pair = (usize, usize);
+
+fn ones() -> Pair {
+    (1, 1)
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn usual_eps() -> f64 {
+    1e-5
+}
+
+/// The layers that certificates of version 1 know; others are refused by name.
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+enum Layer {
+    Normalize {
+        mean: Vec<f64>,
+        std: Vec<f64>,
+    },
+    Conv2d {
+        name: String,
+        in_channels: usize,
+        out_channels: usize,
+        kernel: Pair,
+        #[serde(default = "ones")]
+        stride: Pair,
+        #[serde(default)]
+        padding: Pair,
+        #[serde(default = "ones")]
+        dilation: Pair,
+        #[serde(default)]
+        time: bool,
+    },
+    Linear {
+        name: String,
+        in_features: usize,
+        out_features: usize,
+        #[serde(default)]
+        time: bool,
+    },
+    AvgPool2d {
+        kernel: Pair,
+        stride: Pair,
+        #[serde(default)]
+        padding: Pair,
+    },
+    GlobalAvgPool {},
+    Flatten {},
+    Relu {},
+    LeakyRelu {
+        slope: f64,
+    },
+    Absolute {},
+    Sigmoid {},
+    Tanh {},
+    Slice {
+        first: usize,
+        length: usize,
+    },
+    Pad {
+        #[serde(default)]
+        before: usize,
+        #[serde(default)]
+        after: usize,
+        #[serde(default)]
+        rows: Pair,
+        #[serde(default)]
+        columns: Pair,
+    },
+    Reshape {
+        to: Sides,
+    },
+    BatchNorm {
+        name: String,
+        channels: usize,
+        #[serde(default = "usual_eps")]
+        eps: f64,
+        #[serde(default = "yes")]
+        affine: bool,
+    },
+    Parallel {
+        branches: Vec<Vec<Layer>>,
+        join: Join,
+    },
+    Ode {
+        dynamics: Vec<Layer>,
+        solver: SolverDescription,
+    },
+}
+
+#[derive(Deserialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
+enum Join {
+    Add,
+    Concat,
+}
+
+/// Where layers stand: ODEs have no ODEs inside, and branches have none either.
+#[derive(Clone, Copy, PartialEq)]
+enum Places {
+    Network,
+    Dynamics,
+}
+
+struct Builder<'a> {
+    tensors: &'a Tensors,
+    network: Network,
+    places: Places,
+    /// Entries of all values and matrices so far.
+    size: usize,
+}
+
+impl Builder<'_> {
+    fn push(&mut self, operator: Operator, arguments: Vec<usize>, shape: Shape) -> Result<usize, String> {
+        let weights = if let Operator::Affine(matrix) = &operator { matrix.size() } else { 0 };
+        self.size += shape.count() + weights;
+        if self.network.nodes.len() >= MAX_VALUES || self.size > MAX_SIZE {
+            return Err("the network is too large for this checker".into());
+        }
+        self.network.nodes.push(Node { operator, arguments, shape });
+        Ok(self.network.nodes.len() - 1)
+    }
+
+    /// Layers one after the other, from value `input` on; the number of what comes out.
+    fn layers(&mut self, layers: Vec<Layer>, input: usize, depth: usize) -> Result<usize, String> {
+        let mut value = input;
+        for (i, layer) in layers.into_iter().enumerate() {
+            value = self.layer(layer, value, depth).map_err(|error| format!("layer {i}: {error}"))?;
+        }
+        Ok(value)
+    }
+
+    fn layer(&mut self, layer: Layer, input: usize, depth: usize) -> Result<usize, String> {
+        let shape = self.network.nodes[input].shape;
+        match layer {
+            Layer::Relu {} => self.curve(input, Curve::Leaky { slope: 0.0 }),
+            Layer::Absolute {} => self.curve(input, Curve::Leaky { slope: -1.0 }),
+            Layer::LeakyRelu { slope } if (0.0..=1.0).contains(&slope) => {
+                self.curve(input, Curve::Leaky { slope })
+            }
+            Layer::LeakyRelu { slope } => Err(format!("a slope of {slope} is not between 0 and 1")),
+            Layer::Sigmoid {} => self.curve(input, Curve::Sigmoid),
+            Layer::Tanh {} => self.curve(input, Curve::Tanh),
+            Layer::Normalize { mean, std } => {
+                if mean.len() != shape.channels || std.len() != mean.len() || std.iter().any(|x| *x <= 0.0) {
+                    return Err("one mean and one positive std per channel are needed".into());
+                }
+                let divided = |x: f64, by: &f64| Interval::point(x) / Interval::point(*by);
+                let factors: Vec<_> = std.iter().map(|by| divided(1.0, by)).collect();
+                let shifts: Vec<_> = mean.iter().zip(&std).map(|(&mean, by)| divided(-mean, by)).collect();
+                self.scale(input, &factors, &shifts)
+            }
+            Layer::BatchNorm { name, channels, eps, affine } => {
+                self.batch_norm(&name, channels, eps, affine, input)
+            }
+            Layer::Conv2d { name, in_channels, out_channels, kernel, stride, padding, dilation, time } => {
+                if in_channels != shape.channels {
+                    return Err(format!("it gets {} channels", shape.channels));
+                }
+                let windows = Windows::new(shape, kernel, stride, padding, dilation)?;
+                self.convolution(&name, out_channels, &windows, time, input)
+            }
+            Layer::Linear { name, in_features, out_features, time } => {
+                if in_features != shape.count() || !shape.is_vector() {
+                    return Err(format!(
+                        "it gets {} × {} × {} entries",
+                        shape.height, shape.width, shape.channels
+                    ));
+                }
+                self.linear(&name, out_features, time, input)
+            }
+            Layer::AvgPool2d { kernel, stride, padding } => {
+                self.pool(input, &Windows::new(shape, kernel, stride, padding, (1, 1))?)
+            }
+            Layer::GlobalAvgPool {} => {
+                self.pool(input, &Windows::new(shape, (shape.height, shape.width), (1, 1), (0, 0), (1, 1))?)
+            }
+            Layer::Flatten {} if shape.is_vector() => Ok(input),
+            Layer::Flatten {} => self.reshape(input, Shape::vector(shape.count())?),
+            Layer::Reshape { to } if Shape::of(&to)? == shape => Ok(input),
+            Layer::Reshape { to } => self.reshape(input, Shape::of(&to)?),
+            Layer::Slice { first, length } => {
+                if first.saturating_add(length) > shape.channels {
+                    return Err(format!("there are {} channels only", shape.channels));
+                }
+                let to = Shape::new(shape.height, shape.width, length)?;
+                self.moves(input, to, |i| Some(i / length * shape.channels + first + i % length))
+            }
+            Layer::Pad { before, after, rows, columns } => {
+                if before.max(after).max(rows.0).max(rows.1).max(columns.0).max(columns.1) > MAX_ENTRIES {
+                    return Err("so many zeros cannot be checked".into());
+                }
+                let (height, width) = (shape.height + rows.0 + rows.1, shape.width + columns.0 + columns.1);
+                let to = Shape::new(height, width, shape.channels + before + after)?;
+                self.moves(input, to, |i| {
+                    let (pixel, channel) = (i / to.channels, (i % to.channels).checked_sub(before)?);
+                    let row = (pixel / to.width).checked_sub(rows.0)?;
+                    let column = (pixel % to.width).checked_sub(columns.0)?;
+                    let inside = row < shape.height && column < shape.width && channel < shape.channels;
+                    inside.then(|| shape.entry(row, column, channel))
+                })
+            }
+            Layer::Parallel { branches, join } => self.parallel(branches, join, input, depth),
+            Layer::Ode { dynamics, solver } => self.ode(dynamics, solver, input, depth),
+        }
+    }
+
+    fn curve(&mut self, input: usize, curve: Curve) -> Result<usize, String> {
+        self.push(Operator::Curve(curve), vec![input], self.network.nodes[input].shape)
+    }
+
+    /// A tensor that must have this shape.
+    fn tensor(&self, name: &str, part: &str, shape: &[usize]) -> Result<&[f64], String> {
+        let full = format!("{name}.{part}");
+        let (found, numbers) =
+            self.tensors.tensors.get(&full).ok_or_else(|| format!("no tensor {full:?}"))?;
+        if found == shape { Ok(numbers) } else { Err(format!("tensor {full:?} is {found:?}, not {shape:?}")) }
+    }
+
+    /// A factor and a summand per channel.
+    fn scale(&mut self, input: usize, factors: &[Interval], shifts: &[Interval]) -> Result<usize, String> {
+        let shape = self.network.nodes[input].shape;
+        let spread = |list: &[Interval]| (0..shape.count()).map(|i| list[i % shape.channels]).collect();
+        self.push(Operator::Scale(spread(factors), spread(shifts)), vec![input], shape)
+    }
+
+    fn batch_norm(
+        &mut self,
+        name: &str,
+        channels: usize,
+        least: f64,
+        affine: bool,
+        input: usize,
+    ) -> Result<usize, String> {
+        if channels != self.network.nodes[input].shape.channels {
+            return Err(format!("{channels} channels, but it gets others"));
+        }
+        let read = |part: &str| self.tensor(name, part, &[channels]).map(<[f64]>::to_vec);
+        let (mean, variance) = (read("running_mean")?, read("running_var")?);
+        let (weight, bias) = match affine {
+            true => (read("weight")?, read("bias")?),
+            false => (vec![1.0; channels], vec![0.0; channels]),
+        };
+        let (mut factors, mut shifts) = (Vec::new(), Vec::new());
+        for i in 0..channels {
+            let spread = (Interval::point(variance[i]) + Interval::point(least)).sqrt();
+            if spread.low <= 0.0 || variance[i] < 0.0 {
+                return Err("a variance that is not positive".into());
+            }
+            let factor = Interval::point(weight[i]) / spread;
+            factors.push(factor);
+            shifts.push(Interval::point(bias[i]) - mean[i] * factor);
+        }
+        self.scale(input, &factors, &shifts)
+    }
+
+    fn convolution(
+        &mut self,
+        name: &str,
+        out: usize,
+        windows: &Windows,
+        timed: bool,
+        input: usize,
+    ) -> Result<usize, String> {
+        let (shape, kernel) = (windows.shape, windows.kernel);
+        let planes = shape.channels + usize::from(timed);
+        let weights = self.tensor(name, "weight", &[out, planes, kernel.0, kernel.1])?;
+        let biases = self.tensor(name, "bias", &[out])?;
+        let weight =
+            |o: usize, plane: usize, tap: usize| weights[(o * planes + plane) * kernel.0 * kernel.1 + tap];
+        let result = Shape::new(windows.height, windows.width, out)?;
+        let mut matrix = Matrix::new(shape.count());
+        for pixel in 0..windows.height * windows.width {
+            let taps = windows.taps(pixel);
+            for o in 0..out {
+                let mut unit = Interval::ZERO;
+                for &(tap, row, column) in &taps {
+                    for channel in 0..shape.channels {
+                        let plane = channel + usize::from(timed);
+                        matrix.push(shape.entry(row, column, channel), weight(o, plane, tap))?;
+                    }
+                    unit = if timed { unit + Interval::point(weight(o, 0, tap)) } else { unit };
+                }
+                matrix.end_row(biases[o])?;
+                if timed {
+                    matrix.time.push(unit);
+                }
+            }
+        }
+        self.affine(matrix, input, result)
+    }
+
+    fn linear(&mut self, name: &str, out: usize, timed: bool, input: usize) -> Result<usize, String> {
+        let shape = self.network.nodes[input].shape;
+        let columns = shape.count() + usize::from(timed);
+        let weights = self.tensor(name, "weight", &[out, columns])?;
+        let biases = self.tensor(name, "bias", &[out])?;
+        let mut matrix = Matrix::new(shape.count());
+        for (o, row) in weights.chunks_exact(columns).enumerate() {
+            for (i, &weight) in row[usize::from(timed)..].iter().enumerate() {
+                matrix.push(i, weight)?;
+            }
+            matrix.end_row(biases[o])?;
+            if timed {
+                matrix.time.push(Interval::point(row[0]));
+            }
+        }
+        self.affine(matrix, input, Shape::vector(out)?)
+    }
+
+    /// The time counts in dynamics only.
+    fn affine(&mut self, matrix: Matrix, input: usize, shape: Shape) -> Result<usize, String> {
+        if self.places == Places::Network && !matrix.time.is_empty() {
+            return Err("only layers of dynamics know the time".into());
+        }
+        self.push(Operator::Affine(matrix), vec![input], shape)
+    }
+
+    /// Averages: sums divided by the size of the kernel.
+    fn pool(&mut self, input: usize, windows: &Windows) -> Result<usize, String> {
+        let shape = windows.shape;
+        let result = Shape::new(windows.height, windows.width, shape.channels)?;
+        let mut matrix = Matrix::new(shape.count());
+        for pixel in 0..windows.height * windows.width {
+            let taps = windows.taps(pixel);
+            for channel in 0..shape.channels {
+                for &(_, row, column) in &taps {
+                    matrix.push(shape.entry(row, column, channel), 1.0)?;
+                }
+                matrix.end_row(0.0)?;
+            }
+        }
+        matrix.divisor = Some((windows.kernel.0 * windows.kernel.1) as f64);
+        self.push(Operator::Affine(matrix), vec![input], result)
+    }
+
+    /// The same entries, listed channel by channel, in another shape.
+    fn reshape(&mut self, input: usize, to: Shape) -> Result<usize, String> {
+        let shape = self.network.nodes[input].shape;
+        if to.count() != shape.count() {
+            return Err(format!("{} entries do not become {}", shape.count(), to.count()));
+        }
+        let mut from = vec![0; to.count()];
+        for (old, new) in shape.by_channel().into_iter().zip(to.by_channel()) {
+            from[new] = old;
+        }
+        self.moves(input, to, |i| Some(from[i]))
+    }
+
+    /// Entries from elsewhere; zero where there is none.
+    fn moves(
+        &mut self,
+        input: usize,
+        to: Shape,
+        from: impl Fn(usize) -> Option<usize>,
+    ) -> Result<usize, String> {
+        let mut matrix = Matrix::new(self.network.nodes[input].shape.count());
+        for i in 0..to.count() {
+            if let Some(from) = from(i) {
+                matrix.push(from, 1.0)?;
+            }
+            matrix.end_row(0.0)?;
+        }
+        self.push(Operator::Affine(matrix), vec![input], to)
+    }
+
+    fn parallel(
+        &mut self,
+        branches: Vec<Vec<Layer>>,
+        join: Join,
+        input: usize,
+        depth: usize,
+    ) -> Result<usize, String> {
+        let ends = branches.into_iter().map(|branch| self.layers(branch, input, depth + 1));
+        let ends: Vec<usize> = ends.collect::<Result<_, _>>()?;
+        let shapes: Vec<Shape> = ends.iter().map(|&end| self.network.nodes[end].shape).collect();
+        let first = *shapes.first().ok_or("no branches")?;
+        if join == Join::Add && shapes.iter().all(|shape| *shape == first) {
+            return self.push(Operator::Sum, ends, first);
+        }
+        if join == Join::Add || shapes.iter().any(|s| (s.height, s.width) != (first.height, first.width)) {
+            return Err("the branches have different shapes".into());
+        }
+        let channels = shapes.iter().map(|shape| shape.channels).sum();
+        let to = Shape::new(first.height, first.width, channels)?;
+        let joined = self.push(Operator::Concat, ends, Shape::vector(to.count())?)?;
+        if first.is_vector() {
+            return Ok(joined);
+        }
+        let (mut from, mut start, mut channel) = (vec![0; to.count()], 0, 0);
+        for shape in shapes {
+            for i in 0..shape.count() {
+                from[i / shape.channels * channels + channel + i % shape.channels] = start + i;
+            }
+            (start, channel) = (start + shape.count(), channel + shape.channels);
+        }
+        self.moves(joined, to, |i| Some(from[i]))
+    }
+
+    fn ode(
+        &mut self,
+        dynamics: Vec<Layer>,
+        solver: SolverDescription,
+        input: usize,
+        depth: usize,
+    ) -> Result<usize, String> {
+        if self.places == Places::Dynamics || depth > 0 {
+            return Err("an ODE in dynamics or branches".into());
+        }
+        let shape = self.network.nodes[input].shape;
+        let (network, places) = (Network::default(), Places::Dynamics);
+        let mut inner = Builder { tensors: self.tensors, network, places, size: self.size };
+        inner.push(Operator::Input, vec![], shape)?;
+        inner.network.output = inner.layers(dynamics, 0, 0)?;
+        if inner.network.nodes[inner.network.output].shape != shape {
+            return Err("the dynamics do not keep the shape".into());
+        }
+        self.size = inner.size;
+        let ode = Ode { dynamics: inner.network, solver: Solver::new(solver)? };
+        self.push(Operator::Ode(Box::new(ode)), vec![input], shape)
+    }
+}
+
+/// The windows that a kernel sees of an image.
+struct Windows {
+    shape: Shape,
+    kernel: (usize, usize),
+    stride: (usize, usize),
+    padding: (usize, usize),
+    dilation: (usize, usize),
+    height: usize,
+    width: usize,
+}
+
+impl Windows {
+    fn new(
+        shape: Shape,
+        kernel: (usize, usize),
+        stride: (usize, usize),
+        padding: (usize, usize),
+        dilation: (usize, usize),
+    ) -> Result<Self, String> {
+        let pairs = [kernel, stride, padding, dilation];
+        if pairs.iter().any(|pair| pair.0.max(pair.1) > MAX_ENTRIES) {
+            return Err("a kernel beyond all bounds".into());
+        }
+        let places = |side: usize, kernel: usize, stride: usize, padding: usize, dilation: usize| {
+            let reach = dilation.checked_mul(kernel.checked_sub(1)?)?;
+            let room = (side + 2 * padding).checked_sub(reach + 1)?;
+            (dilation > 0).then(|| room.checked_div(stride).map(|steps| steps + 1)).flatten()
+        };
+        let height = places(shape.height, kernel.0, stride.0, padding.0, dilation.0);
+        let width = places(shape.width, kernel.1, stride.1, padding.1, dilation.1);
+        let (Some(height), Some(width)) = (height, width) else {
+            return Err("the kernel does not fit".into());
+        };
+        let work =
+            [height, width, kernel.0, kernel.1].iter().try_fold(1usize, |all, side| all.checked_mul(*side));
+        if work.is_none_or(|work| work > MAX_SIZE) {
+            return Err("the kernel is too large for this checker".into());
+        }
+        Ok(Self { shape, kernel, stride, padding, dilation, height, width })
+    }
+
+    /// What is seen at an output pixel: number of the tap, row and column; nothing beside the image.
+    fn taps(&self, pixel: usize) -> Vec<(usize, usize, usize)> {
+        let (row, column) = (pixel / self.width * self.stride.0, pixel % self.width * self.stride.1);
+        let mut taps = Vec::new();
+        for tap in 0..self.kernel.0 * self.kernel.1 {
+            let row = (row + tap / self.kernel.1 * self.dilation.0).checked_sub(self.padding.0);
+            let column = (column + tap % self.kernel.1 * self.dilation.1).checked_sub(self.padding.1);
+            if let (Some(row), Some(column)) = (row, column)
+                && row < self.shape.height
+                && column < self.shape.width
+            {
+                taps.push((tap, row, column));
+            }
+        }
+        taps
+    }
+}

@@ -1,0 +1,443 @@
+//! Proofs: trees of nodes, each of which speaks of a part of the region.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use crate::cbor::Value;
+use crate::certificate::{Ball, Fields, Property, Way, ends, list};
+use crate::fault::Fault;
+use crate::graph::Graph;
+use crate::interval::{Interval, add_down};
+use crate::network::{Network, Ode, Operator};
+use crate::rows::{Linear, Row, Values, back, fits};
+use crate::rules::{Region, image, meet};
+
+/// What a proof is about.
+pub struct Question<'a> {
+    /// The network.
+    pub network: &'a Network,
+    /// The box of its input.
+    pub inputs: Region,
+    /// The ball that cuts it, if any.
+    pub ball: Option<Ball>,
+    /// What must hold of its outputs.
+    pub property: Property,
+}
+
+/// Most intervals that are kept at a time: 400 MB.
+const MAX_INTERVALS: usize = 25_000_000;
+
+/// Keys of a claimed box.
+const CLAIM: [&str; 6] = ["value", "lower", "upper", "lower_by", "upper_by", "ways"];
+
+/// What is split.
+#[derive(Clone, Copy, PartialEq)]
+enum Split {
+    Input,
+    Neuron { value: usize },
+    Start { ode: usize, value: usize },
+}
+
+/// One side of a split.
+#[derive(Clone, Copy)]
+struct Constraint {
+    split: Split,
+    entry: usize,
+    at: f64,
+    above: bool,
+}
+
+impl Constraint {
+    /// Cuts a box.
+    fn cut(&self, boxes: &mut Region) -> Result<(), Fault> {
+        let side = match self.above {
+            true => Interval { low: self.at, high: f64::INFINITY },
+            false => Interval { low: f64::NEG_INFINITY, high: self.at },
+        };
+        boxes[self.entry] = boxes[self.entry].meet(side).ok_or(Fault::Empty)?;
+        Ok(())
+    }
+
+    /// A function of what is split that is nowhere positive on this side, times a factor.
+    fn nowhere_positive(&self, entries: usize, factor: f64) -> Linear {
+        let sign = if self.above { -factor } else { factor };
+        let mut coefficients = vec![0.0; entries];
+        coefficients[self.entry] = sign;
+        Linear { coefficients, constant: -(sign * Interval::point(self.at)).high }
+    }
+}
+
+/// What is known at a node.
+#[derive(Clone)]
+struct Known {
+    boxes: Vec<Region>,
+    graphs: BTreeMap<usize, Rc<Graph>>,
+    constraints: Vec<Constraint>,
+    cuts: Vec<Linear>,
+    shown: Vec<bool>,
+}
+
+/// What a proof consists of, counted.
+#[derive(Clone, Copy, Default, Debug, PartialEq)]
+pub struct Count {
+    /// Nodes of the tree.
+    pub nodes: usize,
+    /// Vertices of all graphs.
+    pub vertices: usize,
+    /// Edges of all graphs.
+    pub edges: usize,
+    /// Rows that were taken back.
+    pub rows: usize,
+}
+
+/// Checks a proof.
+pub fn check(question: &Question, proof: &Value) -> Result<Count, Fault> {
+    let network = question.network;
+    let boxes = network.nodes.iter().map(|node| vec![Interval::ALL; node.shape.count()]).collect();
+    let shown = vec![false; question.property.rows.len()];
+    let known = Known { boxes, graphs: BTreeMap::new(), constraints: vec![], cuts: vec![], shown };
+    let mut checker = Checker { question, count: Count::default(), room: MAX_INTERVALS };
+    checker.node(proof, &known)?;
+    Ok(checker.count)
+}
+
+struct Checker<'a> {
+    question: &'a Question<'a>,
+    count: Count,
+    /// How many more intervals may be kept.
+    room: usize,
+}
+
+impl Checker<'_> {
+    /// Checks that a node holds, given what is known above it. What it keeps in memory it gives back.
+    fn node(&mut self, value: &Value, above: &Known) -> Result<(), Fault> {
+        let (room, boxes) = (self.room, above.boxes.iter().map(Vec::len).sum());
+        self.room = room.checked_sub(boxes).ok_or_else(|| Fault::Malformed("too deep a tree".into()))?;
+        let holds = self.node_in_room(value, above);
+        self.room = room;
+        holds
+    }
+
+    fn node_in_room(&mut self, value: &Value, above: &Known) -> Result<(), Fault> {
+        self.count.nodes += 1;
+        let fields = Fields::of(value, &["boxes", "graphs", "cuts", "rows", "split"])?;
+        let mut known = above.clone();
+        match self.work(&fields, &mut known) {
+            Err(Fault::Empty) => return Ok(()),
+            other => other?,
+        }
+        if self.question.property.condition.follows(&known.shown) {
+            return Ok(());
+        }
+        let Some(split) = fields.find("split") else {
+            return Err(Fault::wrong("the condition does not follow from the rows, and there is no split"));
+        };
+        self.split(split, &known)
+    }
+
+    /// Cuts, over what is known from above and by the splits, then boxes and graphs, then rows.
+    fn work(&mut self, fields: &Fields, known: &mut Known) -> Result<(), Fault> {
+        let network = self.question.network;
+        let claims = by_value(fields.list("boxes")?, "value", &CLAIM, network)?;
+        let graphs = by_value(fields.list("graphs")?, "ode", &["ode", "form", "vertices", "end"], network)?;
+        for index in 0..network.nodes.len() {
+            cut_by_splits(index, known)?;
+        }
+        for (i, cut) in fields.list("cuts")?.iter().enumerate() {
+            let cut = self.cut(cut, known).map_err(|fault| fault.within(format!("cut {i}")))?;
+            known.cuts.push(cut);
+        }
+        for index in 0..network.nodes.len() {
+            self.value(index, graphs.get(&index).copied(), known)
+                .map_err(|fault| fault.within(format!("value {index}")))?;
+            if let Some(claim) = claims.get(&index) {
+                self.claim(claim, index, known)
+                    .map_err(|fault| fault.within(format!("the box of value {index}")))?;
+            }
+        }
+        for row in fields.list("rows")? {
+            self.row(row, known)?;
+        }
+        Ok(())
+    }
+
+    /// The box of a value, by its rule, what the node above knew, and splits on it.
+    fn value(&mut self, index: usize, graph: Option<&Value>, known: &mut Known) -> Result<(), Fault> {
+        let network = self.question.network;
+        let fresh = match &network.nodes[index].operator {
+            Operator::Input => self.question.inputs.clone(),
+            Operator::Ode(ode) => self.ode(index, ode, graph, known)?,
+            _ if graph.is_some() => return Err(Fault::Malformed("a graph where there is no ODE".into())),
+            _ => image(network, index, &known.boxes, Interval::ZERO),
+        };
+        known.boxes[index] = meet(&fresh, &known.boxes[index])?;
+        cut_by_splits(index, known)
+    }
+
+    /// The end of an ODE's graph; all numbers if it has none.
+    fn ode(
+        &mut self,
+        index: usize,
+        ode: &Ode,
+        graph: Option<&Value>,
+        known: &mut Known,
+    ) -> Result<Region, Fault> {
+        let Some(graph) = graph else { return Ok(vec![Interval::ALL; ode.dynamics.nodes[0].shape.count()]) };
+        let mut starts: Option<Vec<Region>> = None;
+        for constraint in &known.constraints {
+            if let Split::Start { ode: which, value } = constraint.split
+                && which == index
+            {
+                let all = || {
+                    ode.dynamics.nodes.iter().map(|node| vec![Interval::ALL; node.shape.count()]).collect()
+                };
+                constraint.cut(&mut starts.get_or_insert_with(all)[value])?;
+            }
+        }
+        let argument = &known.boxes[self.question.network.nodes[index].arguments[0]];
+        let graph = Graph::check(graph, ode, argument, starts.as_deref(), self.room)?;
+        self.room -= graph.intervals;
+        let (vertices, edges) = graph.size();
+        self.count.vertices += vertices;
+        self.count.edges += edges;
+        let end = graph.end.clone();
+        known.graphs.insert(index, Rc::new(graph));
+        Ok(end)
+    }
+
+    /// A box that is claimed, entry by entry, because rows say so.
+    fn claim(&mut self, claim: &Value, value: usize, known: &mut Known) -> Result<(), Fault> {
+        let fields = Fields::of(claim, &CLAIM)?;
+        let network = self.question.network;
+        let count = network.nodes[value].shape.count();
+        let ways: Vec<Way> =
+            fields.list("ways")?.iter().map(|way| self.way(way, known)).collect::<Result<_, _>>()?;
+        let mut better = known.boxes[value].clone();
+        for (side, sign) in [("lower", 1.0), ("upper", -1.0)] {
+            let (bounds, by) = (ends(fields.get(side)?)?, ends(fields.get(&format!("{side}_by"))?)?);
+            fits(&bounds, count, side)?;
+            fits(&by, count, "ways of entries")?;
+            for entry in (0..count).filter(|entry| by[*entry] != 65535.0) {
+                let way =
+                    ways.get(by[entry] as usize).filter(|_| by[entry].fract() == 0.0 && by[entry] >= 0.0);
+                let way = way.ok_or_else(|| Fault::Malformed(format!("{side} {entry}: no such way")))?;
+                let mut coefficients = vec![0.0; count];
+                coefficients[entry] = sign;
+                let bound = self.pull(value, Linear { coefficients, constant: 0.0 }, way, known)?;
+                let claimed = sign * bounds[entry];
+                if bound < claimed || !claimed.is_finite() {
+                    return Err(Fault::refused(
+                        format!("{side} end of entry {entry} is too tight"),
+                        claimed - bound,
+                    ));
+                }
+                let claimed = match side {
+                    "lower" => Interval { low: bounds[entry], high: f64::INFINITY },
+                    _ => Interval { low: f64::NEG_INFINITY, high: bounds[entry] },
+                };
+                better[entry] = better[entry].meet(claimed).ok_or(Fault::Empty)?;
+            }
+        }
+        known.boxes[value] = better;
+        Ok(())
+    }
+
+    fn way(&self, value: &Value, known: &Known) -> Result<Way, Fault> {
+        Way::read(value, self.question.network, known.constraints.len(), known.cuts.len())
+    }
+
+    /// A row of the property.
+    fn row(&mut self, value: &Value, known: &mut Known) -> Result<(), Fault> {
+        let fields = Fields::of(value, &["row", "way", "bound"])?;
+        let property = &self.question.property;
+        let which = fields.index("row", property.rows.len())?;
+        let place = || format!("row {which}");
+        let way = self.way(fields.get("way")?, known).map_err(|fault| fault.within(place()))?;
+        let row = &property.rows[which];
+        let start = Linear { coefficients: row.coefficients.clone(), constant: row.constant.low };
+        let output = self.question.network.output;
+        let (bound, claimed) = (
+            self.pull(output, start, &way, known).map_err(|fault| fault.within(place()))?,
+            fields.number("bound")?,
+        );
+        if bound < claimed {
+            return Err(
+                Fault::refused("the row does not reach its bound, missed", claimed - bound).within(place())
+            );
+        }
+        if claimed <= 0.0 {
+            return Err(Fault::refused("its bound is not above 0, missed", -claimed).within(place()));
+        }
+        known.shown[which] = true;
+        Ok(())
+    }
+
+    /// A row on the inputs that is nowhere positive in this part.
+    fn cut(&mut self, value: &Value, known: &Known) -> Result<Linear, Fault> {
+        let fields = Fields::of(value, &["constraint", "way"])?;
+        let constraint = known.constraints[fields.index("constraint", known.constraints.len())?];
+        let way = self.way(fields.get("way")?, known)?;
+        if !way.stops.is_empty() || !way.multipliers.is_empty() || !way.cuts.is_empty() {
+            return Err(Fault::Malformed("a way of a cut with stops, multipliers or cuts".into()));
+        }
+        let (value, row) = self.constraint_row(&constraint, 1.0, known)?;
+        let row = self.back(value, row, &way, known)?;
+        let none = || vec![0.0; self.question.inputs.len()];
+        Ok(Linear { coefficients: row.on.get(&0).cloned().unwrap_or_else(none), constant: row.constant })
+    }
+
+    /// A function of a value that is nowhere positive where a constraint holds: the value that is split itself or, of a
+    /// start, the argument of its ODE.
+    fn constraint_row(
+        &self,
+        constraint: &Constraint,
+        factor: f64,
+        known: &Known,
+    ) -> Result<(usize, Linear), Fault> {
+        let network = self.question.network;
+        let length = |value: usize| network.nodes[value].shape.count();
+        match constraint.split {
+            Split::Input => Ok((0, constraint.nowhere_positive(length(0), factor))),
+            Split::Neuron { value } => Ok((value, constraint.nowhere_positive(length(value), factor))),
+            Split::Start { ode: which, value } => {
+                let Operator::Ode(ode) = &network.nodes[which].operator else {
+                    return Err(Fault::wrong("no ODE"));
+                };
+                let graph = known
+                    .graphs
+                    .get(&which)
+                    .ok_or_else(|| Fault::wrong("no graph for the start of that ODE yet"))?;
+                let row = constraint.nowhere_positive(ode.dynamics.nodes[value].shape.count(), factor);
+                Ok((network.nodes[which].arguments[0], graph.face(ode, value, row)))
+            }
+        }
+    }
+
+    /// The least value of a function of `value` in this part, by a way.
+    fn pull(&mut self, value: usize, of: Linear, way: &Way, known: &Known) -> Result<f64, Fault> {
+        let mut row = self.back(value, of, way, known)?;
+        for &(cut, factor) in &way.cuts {
+            let cut = &known.cuts[cut];
+            let inputs = &known.boxes[0];
+            let times = Linear { coefficients: vec![0.0; inputs.len()], constant: 0.0 };
+            let mut times = times.plus(Interval::point(factor), &cut.coefficients, inputs);
+            times.constant = add_down(times.constant, (factor * Interval::point(cut.constant)).low);
+            row.add(0, times, inputs);
+        }
+        let mut bound = row.constant;
+        for (&value, coefficients) in &row.on {
+            let part = Linear { coefficients: coefficients.clone(), constant: 0.0 };
+            let over_box = part.least(&known.boxes[value]);
+            let over_ball = match &self.question.ball {
+                Some(ball) if value == 0 => ball.least(coefficients),
+                _ => f64::NEG_INFINITY,
+            };
+            bound = add_down(bound, over_box.max(over_ball));
+        }
+        Ok(if bound.is_nan() { f64::NEG_INFINITY } else { bound })
+    }
+
+    /// Takes a function of `value` back, value by value, to the inputs and the stops of a way.
+    fn back(&mut self, value: usize, of: Linear, way: &Way, known: &Known) -> Result<Row, Fault> {
+        self.count.rows += 1;
+        let network = self.question.network;
+        let lines = Values { network, boxes: &known.boxes, time: Interval::ZERO, slopes: &way.slopes };
+        let mut extra: BTreeMap<usize, Vec<Linear>> = BTreeMap::new();
+        for &(constraint, factor) in &way.multipliers {
+            let (value, row) = self.constraint_row(&known.constraints[constraint], factor, known)?;
+            extra.entry(value).or_default().push(row);
+        }
+        let mut row = Row { on: BTreeMap::from([(value, of.coefficients)]), constant: of.constant };
+        for index in (0..=value).rev() {
+            for part in extra.remove(&index).unwrap_or_default() {
+                row.add(index, part, &known.boxes[index]);
+            }
+            if index == 0 || way.stops.contains(&index) {
+                continue;
+            }
+            let Some(of) = row.on.remove(&index) else { continue };
+            let node = &network.nodes[index];
+            if let Operator::Ode(ode) = &node.operator {
+                let missing = |what: &str| Fault::wrong(format!("value {index}: no {what} for this ODE"));
+                let graph = known.graphs.get(&index).ok_or_else(|| missing("graph"))?;
+                let through = way.odes.get(&index).ok_or_else(|| missing("way"))?;
+                let of = Linear { coefficients: of, constant: 0.0 };
+                let start =
+                    graph.back(ode, &of, through).map_err(|fault| fault.within(format!("value {index}")))?;
+                row.add(node.arguments[0], start, &known.boxes[node.arguments[0]]);
+            } else {
+                back(network, index, &mut row, of, &lines);
+            }
+        }
+        Ok(row)
+    }
+
+    /// Both parts of a case distinction.
+    fn split(&mut self, value: &Value, known: &Known) -> Result<(), Fault> {
+        let network = self.question.network;
+        let fields = Fields::of(value, &["kind", "at", "entry", "parts", "input", "value", "ode"])?;
+        let count = network.nodes.len();
+        let (split, entries) = match fields.text("kind")? {
+            "input" => {
+                fields.index("input", 1)?;
+                (Split::Input, network.nodes[0].shape.count())
+            }
+            "neuron" => {
+                let value = fields.index("value", count)?;
+                (Split::Neuron { value }, network.nodes[value].shape.count())
+            }
+            "start" => {
+                let which = fields.index("ode", count)?;
+                let Operator::Ode(ode) = &network.nodes[which].operator else {
+                    return Err(Fault::Malformed("a start where there is no ODE".into()));
+                };
+                let value = fields.index("value", ode.dynamics.nodes.len())?;
+                if value == 0 {
+                    return Err(Fault::Malformed("a split of the state itself".into()));
+                }
+                (Split::Start { ode: which, value }, ode.dynamics.nodes[value].shape.count())
+            }
+            other => return Err(Fault::Malformed(format!("splits of the kind `{other}` are unknown"))),
+        };
+        let (entry, at) = (fields.index("entry", entries)?, fields.number("at")?);
+        let [below, above] = list(fields.get("parts")?)? else {
+            return Err(Fault::wrong("a split has two parts"));
+        };
+        for (part, above, name) in [(below, false, "below"), (above, true, "above")] {
+            let mut known = known.clone();
+            known.constraints.push(Constraint { split, entry, at, above });
+            self.node(part, &known).map_err(|fault| fault.within(name))?;
+        }
+        Ok(())
+    }
+}
+
+/// Cuts the box of a value by all splits on it.
+fn cut_by_splits(index: usize, known: &mut Known) -> Result<(), Fault> {
+    for constraint in &known.constraints {
+        match constraint.split {
+            Split::Input if index == 0 => constraint.cut(&mut known.boxes[0])?,
+            Split::Neuron { value } if value == index => constraint.cut(&mut known.boxes[index])?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Maps of a list by the value they are about, which grows from one to the next.
+fn by_value<'v, 'a>(
+    items: &'v [Value<'a>],
+    key: &str,
+    keys: &[&str],
+    network: &Network,
+) -> Result<BTreeMap<usize, &'v Value<'a>>, Fault> {
+    let mut found = BTreeMap::new();
+    for item in items {
+        let which = Fields::of(item, keys)?.index(key, network.nodes.len())?;
+        if found.last_key_value().is_some_and(|(last, _)| *last >= which) {
+            return Err(Fault::Malformed(format!("`{key}` does not grow at {which}")));
+        }
+        found.insert(which, item);
+    }
+    Ok(found)
+}

@@ -1,0 +1,111 @@
+//! Witnesses: a point at which the property does not hold, run in interval arithmetic.
+
+use crate::automaton::{Action, Next, Place};
+use crate::cbor::Value;
+use crate::certificate::{Fields, PropertyRow, floats, integer, list};
+use crate::fault::Fault;
+use crate::interval::Interval;
+use crate::network::{Network, Ode, Operator};
+use crate::proof::Question;
+use crate::rows::fits;
+use crate::rules::{Region, holds, image};
+use crate::steps::{Form, Start, step};
+
+/// Checks that a point is in the region and that the property certainly does not hold there.
+pub fn check(question: &Question, value: &Value) -> Result<Vec<f64>, Fault> {
+    let fields = Fields::of(value, &["inputs", "actions", "outputs"])?;
+    let [point] = fields.list("inputs")? else { return Err(Fault::Malformed("not one input".into())) };
+    let point = floats(point)?;
+    fits(&point, question.inputs.len(), "the witness")?;
+    let boxes: Region = point.iter().map(|&x| Interval::point(x)).collect();
+    holds(&question.inputs, &boxes, "the witness is not in the region")?;
+    if question.ball.as_ref().is_some_and(|ball| !ball.holds(&point)) {
+        return Err(Fault::wrong("the witness is not certain to be in the ball"));
+    }
+    let mut claims = fields.list("actions")?.iter();
+    let outputs = run(question.network, boxes, &mut |ode, state| {
+        let claim = claims.next().ok_or_else(|| Fault::wrong("no actions"))?;
+        let numbers: Vec<i64> = list(claim)?.iter().map(integer).collect::<Result<_, _>>()?;
+        let (end, moves) = solve(ode, state, numbers.len())?;
+        for (i, (number, made)) in numbers.iter().zip(&moves).enumerate() {
+            let leads = Action::numbered(*number).and_then(|action| ode.solver.after(made.place, action));
+            if leads != ode.solver.after(made.place, made.action) {
+                return Err(Fault::wrong(format!("step {i}: the action is {:?}", made.action)));
+            }
+        }
+        if numbers.len() == moves.len() { Ok(end) } else { Err(Fault::wrong("actions after the end")) }
+    })?;
+    let open: Vec<bool> = question.property.rows.iter().map(|row| !broken(row, &outputs)).collect();
+    match question.property.condition.follows(&open) {
+        true => Err(Fault::wrong("the property is not certain to be broken at the witness")),
+        false => Ok(outputs.iter().map(|y| y.middle()).collect()),
+    }
+}
+
+/// Whether a row is certainly broken: below 0 for the largest constant, or not above it where `zero` says so.
+fn broken(row: &PropertyRow, outputs: &Region) -> bool {
+    let constant = Interval::point(row.constant.high);
+    let sum = row.coefficients.iter().zip(outputs).fold(constant, |sum, (&a, &y)| sum + a * y);
+    sum.high < 0.0 || (row.zero && sum.high <= 0.0)
+}
+
+/// Runs a network on small boxes; `solve` finds the end of an ODE.
+pub fn run(
+    network: &Network,
+    input: Region,
+    solve: &mut dyn FnMut(&Ode, Region) -> Result<Region, Fault>,
+) -> Result<Region, Fault> {
+    let mut boxes = vec![input];
+    for (index, node) in network.nodes.iter().enumerate().skip(1) {
+        boxes.push(match &node.operator {
+            Operator::Ode(ode) => {
+                let state = boxes[node.arguments[0]].clone();
+                solve(ode, state).map_err(|fault| fault.within(format!("value {index}")))?
+            }
+            _ => image(network, index, &boxes, Interval::ZERO),
+        });
+    }
+    Ok(boxes.swap_remove(network.output))
+}
+
+/// One step of a trajectory.
+#[derive(Clone, Copy, Debug)]
+pub struct Move {
+    /// Where it starts.
+    pub place: Place,
+    /// δ, if it is looked at.
+    pub error: Option<Interval>,
+    /// What the solver does.
+    pub action: Action,
+}
+
+/// The only trajectory from a small box of states, of at most `limit` steps.
+pub fn solve(ode: &Ode, mut state: Region, limit: usize) -> Result<(Region, Vec<Move>), Fault> {
+    let solver = &ode.solver;
+    let (mut place, mut moves) = (solver.start(), Vec::new());
+    while moves.len() < limit {
+        let start = Start {
+            state: &state,
+            time: solver.time(place),
+            size: solver.step(place),
+            tolerance: solver.looks_at_errors(place),
+            followers: None,
+            carried: None,
+        };
+        let step = step(ode, Form::Independent, &start)?;
+        let actions = solver.actions(place, step.error).unwrap_or_default();
+        let [action] = actions[..] else {
+            return Err(Fault::wrong(format!("step {}: all of {actions:?} are possible", moves.len())));
+        };
+        moves.push(Move { place, error: step.error, action });
+        if action != Action::Reject {
+            state = step.result;
+        }
+        match solver.after(place, action) {
+            Some(Next::Place(next)) => place = next,
+            Some(Next::End) => return Ok((state, moves)),
+            None => return Err(Fault::wrong("a place beyond all bounds")),
+        }
+    }
+    Err(Fault::wrong("the actions do not lead to the end"))
+}

@@ -1,0 +1,410 @@
+//! Intervals, elementary functions, lines and tableaux, against independent computations.
+
+#![allow(clippy::unwrap_used, reason = "tests may fail")]
+
+use gains_check::automaton::{Action, Next, Solver};
+use gains_check::certificate::Ball;
+use gains_check::curve::{Curve, Line};
+use gains_check::functions::{exp, sigmoid, tanh};
+use gains_check::interval::{Dot, Interval};
+use gains_check::rows::Linear;
+use gains_check::tableau::Tableau;
+
+fn point(x: f64) -> Interval {
+    Interval::point(x)
+}
+
+/// Numbers of all sizes, zero and whole ones among them.
+fn number(random: &mut fastrand::Rng) -> f64 {
+    match random.u8(..8) {
+        0 => 0.0,
+        1 => f64::from(random.i32(-5..5)),
+        2 => f64::from_bits(random.u64(..)),
+        3 => (random.f64() - 0.5) * 1e-310,
+        _ => (random.f64() - 0.5) * 10f64.powi(random.i32(-20..20)),
+    }
+}
+
+/// Exactly a + b as two numbers, the first of which is the nearest.
+fn exact_sum(a: f64, b: f64) -> (f64, f64) {
+    let sum = a + b;
+    let part = sum - a;
+    (sum, (a - (sum - part)) + (b - part))
+}
+
+#[test]
+fn operations_on_points_are_rounded_in_the_right_direction_by_at_most_one_step() {
+    let mut random = fastrand::Rng::with_seed(1);
+    for _ in 0..200_000 {
+        let (a, b) = (number(&mut random), number(&mut random));
+        if !a.is_finite() || !b.is_finite() {
+            continue;
+        }
+        let sum = point(a) + point(b);
+        let (nearest, rest) = exact_sum(a, b);
+        if nearest.is_finite() {
+            assert!(sum.low <= nearest && nearest <= sum.high && sum.high <= sum.low.next_up());
+            assert!(rest == 0.0 || (rest > 0.0 && sum.high > nearest) || (rest < 0.0 && sum.low < nearest));
+        }
+        let (product, nearest) = (point(a) * point(b), a * b);
+        assert!(product.low <= nearest && nearest <= product.high);
+        if nearest != 0.0 && nearest.is_finite() && nearest.abs() > 1e-270 {
+            // The rest of the product, exactly.
+            let rest = a.mul_add(b, -nearest);
+            assert!(rest <= 0.0 || product.high > nearest);
+            assert!(rest >= 0.0 || product.low < nearest);
+        }
+        if b != 0.0 {
+            let (quotient, nearest) = (point(a) / point(b), a / b);
+            assert!(quotient.low <= nearest && nearest <= quotient.high, "{a} / {b}");
+            if nearest.is_finite() && nearest.abs() > 1e-200 && nearest.abs() < 1e200 && a.abs() > 1e-200 {
+                assert!((-nearest).mul_add(b, a) == 0.0 || quotient.low < quotient.high);
+            }
+        }
+        let root = point(a.abs()).sqrt();
+        assert!(root.low <= a.abs().sqrt() && a.abs().sqrt() <= root.high);
+    }
+}
+
+#[test]
+fn intervals_hold_what_their_points_give() {
+    let mut random = fastrand::Rng::with_seed(2);
+    let mut interval = || {
+        let (a, b) = ((random.f64() - 0.5) * 8.0, (random.f64() - 0.5) * 8.0);
+        (Interval::new(a.min(b), a.max(b)), a.min(b) + (a - b).abs() * random.f64())
+    };
+    for _ in 0..50_000 {
+        let ((a, x), (b, y)) = (interval(), interval());
+        let (x, y) = (x.clamp(a.low, a.high), y.clamp(b.low, b.high));
+        for (result, value) in [
+            (a + b, x + y),
+            (a - b, x - y),
+            (a * b, x * y),
+            (a / b, x / y),
+            (a.square(), x * x),
+            (a.abs(), x.abs()),
+        ] {
+            assert!(value.is_nan() || result.holds(point(value)), "{a:?} {b:?}");
+        }
+    }
+}
+
+#[test]
+fn sums_of_products_hold_the_exact_sum() {
+    let mut random = fastrand::Rng::with_seed(3);
+    for _ in 0..2_000 {
+        // Products of whole numbers below 2²⁶ and powers of two, whose sum is exact in 128 bits.
+        let (mut dot, mut exact) = (Dot::default(), 0i128);
+        for _ in 0..random.usize(1..40) {
+            let (a, b, shift) =
+                (random.i64(-(1 << 26)..1 << 26), random.i64(-(1 << 26)..1 << 26), random.u32(..60));
+            if a != 0 && b != 0 {
+                dot.add(a as f64 * 2f64.powi(shift as i32), b as f64);
+                exact += i128::from(a) * i128::from(b) * (1i128 << shift);
+            }
+        }
+        let interval = dot.interval();
+        // The nearest number to the exact sum is off by half a step at most.
+        assert!(interval.low <= (exact as f64).next_up() && (exact as f64).next_down() <= interval.high);
+    }
+    assert_eq!(Dot::default().interval(), Interval::ZERO);
+}
+
+#[test]
+fn elementary_functions_are_enclosed_tightly() {
+    let mut random = fastrand::Rng::with_seed(4);
+    for _ in 0..20_000 {
+        let x = (random.f64() - 0.5) * [1e-3, 1.0, 20.0, 600.0][random.usize(..4)];
+        // The library is right to a unit in the last place or two; so the enclosure must be near, and hold it but for that.
+        for (interval, value) in [
+            (exp(point(x)), x.exp()),
+            (sigmoid(point(x)), 1.0 / (1.0 + (-x).exp())),
+            (tanh(point(x)), x.tanh()),
+        ] {
+            let room = 1e-15 * value.abs()
+                + 1e-15 * f64::from(u8::from(value.abs() <= 1.0 && x.abs() < 40.0))
+                + 1e-300;
+            assert!(interval.low <= interval.high);
+            assert!(
+                interval.low - room <= value && value <= interval.high + room,
+                "{x}: {interval:?} {value}"
+            );
+            assert!(interval.high - interval.low <= 1e-13 * value.abs() + 1e-15, "{x}: {interval:?}");
+        }
+    }
+    // e and e⁻¹ to thirty digits lie between the ends.
+    let e = exp(Interval::ONE);
+    assert!(e.low <= std::f64::consts::E && std::f64::consts::E <= e.high);
+    for x in [f64::NEG_INFINITY, -1e4, -745.0, 709.9, 1e4, f64::INFINITY] {
+        let value = x.exp();
+        let interval = exp(point(x));
+        assert!(interval.low <= value && value <= interval.high, "{x}: {interval:?}");
+    }
+}
+
+/// Values to a few units in the last place.
+fn value(curve: Curve, x: f64) -> f64 {
+    match curve {
+        Curve::Leaky { slope } => {
+            if x < 0.0 {
+                slope * x
+            } else {
+                x
+            }
+        }
+        Curve::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+        Curve::Tanh => x.tanh(),
+    }
+}
+
+const CURVES: [Curve; 5] = [
+    Curve::Leaky { slope: 0.0 },
+    Curve::Leaky { slope: 0.2 },
+    Curve::Leaky { slope: -1.0 },
+    Curve::Sigmoid,
+    Curve::Tanh,
+];
+
+#[test]
+fn images_slopes_and_lines_are_right_on_a_grid_of_intervals() {
+    let grid: Vec<f64> =
+        (-12..=12).map(|i| f64::from(i) * 0.5 + if i % 3 == 0 { 0.0 } else { 0.01 }).collect();
+    for curve in CURVES {
+        for (i, &low) in grid.iter().enumerate() {
+            for &high in &grid[i..] {
+                let x = Interval::new(low, high);
+                let (image, slopes) = (curve.image(x), curve.slopes(x));
+                for wish in [-3.0, 0.0, 0.3, 1.0] {
+                    let (lower, upper) = curve.lines(x, wish);
+                    let at = |line: Line, x: f64| line.slope * x + line.intercept;
+                    let mut before: Option<(f64, f64)> = None;
+                    for step in 0..=40 {
+                        let x = low + (high - low) * f64::from(step) / 40.0;
+                        let y = value(curve, x);
+                        assert!(image.low <= y + 1e-15 && y - 1e-15 <= image.high);
+                        assert!(at(lower, x) <= y + 1e-14, "{curve:?} {low} {high} {x}: {lower:?}");
+                        assert!(at(upper, x) >= y - 1e-14, "{curve:?} {low} {high} {x}: {upper:?}");
+                        if let Some((a, b)) = before
+                            && x > a
+                        {
+                            let slope = (y - b) / (x - a);
+                            assert!(slopes.low - 1e-9 <= slope && slope <= slopes.high + 1e-9);
+                        }
+                        before = Some((x, y));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A rooted tree, as the list of its subtrees.
+#[derive(Clone, PartialEq, PartialOrd, Debug)]
+struct Tree(Vec<Tree>);
+
+impl Tree {
+    fn order(&self) -> usize {
+        1 + self.0.iter().map(Self::order).sum::<usize>()
+    }
+
+    /// γ, the density.
+    fn density(&self) -> f64 {
+        self.order() as f64 * self.0.iter().map(Self::density).product::<f64>()
+    }
+
+    /// The elementary weight of stage i.
+    fn weight(&self, a: &[Vec<f64>], i: usize) -> f64 {
+        self.0.iter().map(|part| (0..a[i].len()).map(|j| a[i][j] * part.weight(a, j)).sum::<f64>()).product()
+    }
+}
+
+/// All trees up to an order: a tree with one more leaf hung on at every place of every smaller one.
+fn trees(order: usize) -> Vec<Tree> {
+    fn grown(tree: &Tree) -> Vec<Tree> {
+        let mut all = vec![Tree([&tree.0[..], &[Tree(vec![])]].concat())];
+        for i in 0..tree.0.len() {
+            for part in grown(&tree.0[i]) {
+                let mut parts = tree.0.clone();
+                parts[i] = part;
+                all.push(Tree(parts));
+            }
+        }
+        all
+    }
+    let mut all = vec![Tree(vec![])];
+    let mut last = all.clone();
+    for _ in 1..order {
+        last = last.iter().flat_map(grown).collect();
+        all.extend(last.clone());
+    }
+    all
+}
+
+#[test]
+fn tableaux_have_their_orders() {
+    // Name, order of the result, order of the method it is compared with (b − e).
+    let orders = [
+        ("euler", 1, 0),
+        ("midpoint", 2, 0),
+        ("heun", 2, 1),
+        ("rk4", 4, 0),
+        ("rk38", 4, 0),
+        ("bosh3", 3, 2),
+        ("fehlberg2", 2, 1),
+        ("dopri5", 5, 4),
+    ];
+    for (name, order, compared) in orders {
+        let tableau = Tableau::named(name).unwrap();
+        assert_eq!(tableau.order, order as u32);
+        let middle = |list: &[Interval]| list.iter().map(|x| x.middle()).collect::<Vec<_>>();
+        let a: Vec<Vec<f64>> = tableau.stages.iter().map(|row| middle(row)).collect();
+        let (b, e) = (middle(&tableau.result), middle(&tableau.errors));
+        for (row, time) in a.iter().zip(&tableau.times) {
+            assert!(
+                (row.iter().sum::<f64>() - time.middle()).abs() < 1e-13,
+                "{name}: rows sum up to their times"
+            );
+        }
+        let off = |weights: &[f64], tree: &Tree| {
+            (weights.iter().enumerate().map(|(i, b)| b * tree.weight(&a, i)).sum::<f64>()
+                - 1.0 / tree.density())
+            .abs()
+        };
+        for tree in trees(order) {
+            assert!(off(&b, &tree) < 1e-13, "{name}: {tree:?}");
+        }
+        assert!(trees(order + 1).iter().any(|tree| off(&b, tree) > 1e-6), "{name} has a higher order");
+        if compared > 0 {
+            let other: Vec<f64> = b.iter().zip(&e).map(|(b, e)| b - e).collect();
+            for tree in trees(compared) {
+                assert!(off(&other, &tree) < 1e-13, "{name}, what it is compared with: {tree:?}");
+            }
+        }
+    }
+    assert!(Tableau::named("dopri5").unwrap().ends_where_the_next_begins());
+    assert!(Tableau::named("bosh3").unwrap().ends_where_the_next_begins());
+    assert!(!Tableau::named("fehlberg2").unwrap().ends_where_the_next_begins());
+    assert!(!Tableau::named("heun").unwrap().ends_where_the_next_begins());
+}
+
+fn solver(controller: &str) -> Solver {
+    let text = format!(r#"{{"method": "dopri5", "end_time": 1.0, "controller": {controller}}}"#);
+    Solver::new(serde_json::from_str(&text).unwrap()).unwrap()
+}
+
+#[test]
+fn steps_are_clipped_and_rejected_as_the_paper_says() {
+    let solver = solver(
+        r#"{"type": "controlled_adaptive", "factor": 2, "tolerance": 0.005, "initial_step": 0.25, "minimum_step": 0.1, "rejections_after_clipping": 1}"#,
+    );
+    let place = |next: Option<Next>| match next {
+        Some(Next::Place(place)) => place,
+        other => panic!("{other:?}"),
+    };
+    let start = solver.start();
+    assert_eq!((solver.time(start), solver.step(start)), (0.0, 0.25));
+    // 0.125 is above the least step, 0.0625 is not: the second rejection ends the checks.
+    let smaller = place(solver.after(start, Action::Reject));
+    assert_eq!(solver.step(smaller), 0.125);
+    let settled = place(solver.after(smaller, Action::Reject));
+    assert_eq!((solver.step(settled), solver.looks_at_errors(settled)), (0.125, None));
+    // 0.25, then 0.5 up to 0.75, then 1 is clipped to 0.25, rejected once to 0.125, then no more.
+    let larger = place(solver.after(start, Action::Increase));
+    let clipped = place(solver.after(larger, Action::Increase));
+    assert_eq!((solver.time(clipped), solver.step(clipped)), (0.75, 0.25));
+    let half = place(solver.after(clipped, Action::Reject));
+    assert_eq!(solver.step(half), 0.125);
+    let settled = place(solver.after(half, Action::Reject));
+    assert_eq!((solver.step(settled), solver.looks_at_errors(settled)), (0.125, None));
+    assert_eq!(solver.after(clipped, Action::Keep), Some(Next::End));
+    let last = place(solver.after(half, Action::Keep));
+    assert_eq!((solver.time(last), solver.step(last)), (0.875, 0.125));
+    assert_eq!(solver.after(last, Action::Increase), Some(Next::End));
+    // Growing at the last step leads to the end as keeping does, so it counts as keeping.
+    let all = |place, low, high| solver.actions(place, Some(Interval::new(low, high))).unwrap();
+    assert_eq!(all(last, 0.0, 0.01), vec![Action::Keep]);
+    assert_eq!(all(start, 0.0, 0.01), vec![Action::Increase]);
+    assert_eq!(
+        all(start, 0.03125, 0.03125),
+        vec![Action::Keep, Action::Increase],
+        "the threshold is taken both ways"
+    );
+    assert_eq!(all(start, 0.04, 1.0), vec![Action::Keep]);
+    assert_eq!(all(start, 0.04, 1.0f64.next_up()), vec![Action::Reject, Action::Keep]);
+    assert_eq!(all(start, 0.0, 2.0), vec![Action::Reject, Action::Keep, Action::Increase]);
+}
+
+#[test]
+fn fixed_steps_end_at_the_end() {
+    for steps in 1..20 {
+        let solver = solver(&format!(r#"{{"type": "fixed", "steps": {steps}}}"#));
+        let (mut place, mut count) = (solver.start(), 1);
+        while let Some(Next::Place(next)) = solver.after(place, Action::Keep) {
+            place = next;
+            count += 1;
+        }
+        assert_eq!(count, steps);
+        assert!((solver.time(place) + solver.step(place) - 1.0).abs() < 1e-12);
+    }
+}
+
+#[test]
+fn settled_functions_are_nowhere_above_what_they_stand_for() {
+    let mut random = fastrand::Rng::with_seed(5);
+    for _ in 0..2_000 {
+        let mut interval = |size: f64| {
+            let (a, b) = ((random.f64() - 0.5) * size, (random.f64() - 0.5) * size);
+            Interval::new(a.min(b), a.max(b))
+        };
+        let (coefficients, boxes) = ([interval(1.0), interval(1e-9)], [interval(4.0), interval(1e6)]);
+        let settled = Linear::settle(coefficients.into_iter(), 0.5, &boxes);
+        for corner in 0..16u8 {
+            let end = |x: Interval, bit: u8| if corner >> bit & 1 == 0 { x.low } else { x.high };
+            let exact =
+                0.5 + end(coefficients[0], 0) * end(boxes[0], 1) + end(coefficients[1], 2) * end(boxes[1], 3);
+            let at = settled.constant
+                + settled.coefficients[0] * end(boxes[0], 1)
+                + settled.coefficients[1] * end(boxes[1], 3);
+            assert!(at <= exact + 1e-12 * (1.0 + exact.abs()));
+        }
+        // The least value over the box is at one of its corners.
+        let least = settled.least(&boxes);
+        let corner = |a: f64, x: Interval| (a * x.low).min(a * x.high);
+        let exact = settled.constant
+            + corner(settled.coefficients[0], boxes[0])
+            + corner(settled.coefficients[1], boxes[1]);
+        assert!(least <= exact && least > exact - 1e-9 * (1.0 + exact.abs()));
+    }
+}
+
+/// The least value of a · x on a ball, against points of its boundary.
+#[test]
+fn balls_are_bounded_from_below_and_nearly_touched() {
+    let mut random = fastrand::Rng::with_seed(6);
+    for norm in [1, 2] {
+        for _ in 0..200 {
+            let numbers =
+                |random: &mut fastrand::Rng| (0..3).map(|_| random.f64() - 0.5).collect::<Vec<f64>>();
+            let (a, centre) = (numbers(&mut random), numbers(&mut random));
+            let scales = vec![random.f64() + 0.1, 0.0, random.f64() + 0.1];
+            let ball = Ball { norm, centre: centre.clone(), scales: scales.clone() };
+            let (least, mut lowest) = (ball.least(&a), f64::INFINITY);
+            for turn in 0..3600 {
+                let angle = f64::from(turn) * std::f64::consts::TAU / 3600.0;
+                let (u, v) = (angle.cos(), angle.sin());
+                let length = if norm == 1 { u.abs() + v.abs() } else { 1.0 } * (1.0 + 1e-12);
+                let point =
+                    [centre[0] + scales[0] * u / length, centre[1], centre[2] + scales[2] * v / length];
+                assert!(ball.holds(&point), "{point:?}");
+                lowest = lowest.min(a.iter().zip(&point).map(|(a, x)| a * x).sum());
+                assert!(!ball.holds(&[point[0] + scales[0] * u * 1e-9, point[1] + 1e-12, point[2]]));
+                assert!(!ball.holds(&[
+                    centre[0] + scales[0] * u * 1.5,
+                    centre[1],
+                    centre[2] + scales[2] * v * 1.5
+                ]));
+            }
+            assert!(least <= lowest + 1e-12 && lowest < least + 1e-5, "{norm}: {least} {lowest}");
+        }
+    }
+}
