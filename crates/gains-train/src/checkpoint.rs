@@ -41,8 +41,8 @@ pub struct State {
     pub at: Position,
     /// Steps the optimiser has taken.
     pub updates: u64,
-    /// η: running average of first steps.
-    pub average_step: f64,
+    /// η: running averages of first steps, one for each ODE.
+    pub average_steps: Vec<f64>,
     /// The parameters, in the order of the plan.
     pub parameters: Vec<f64>,
     /// The optimiser's moments.
@@ -51,6 +51,25 @@ pub struct State {
     pub sums: EpochSums,
     /// The epoch before.
     pub last_epoch: Option<EpochReport>,
+    /// Averages of the parameters; empty if none are kept.
+    pub averages: Vec<f64>,
+    /// The best network so far, if networks are chosen.
+    pub best: Option<Best>,
+    /// Whether no better network was found for too long.
+    pub stopped: bool,
+}
+
+/// A network that was the best of its run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Best {
+    /// Epoch of the whole run, from 1.
+    pub epoch: u32,
+    /// How good it is; larger is better.
+    pub score: f64,
+    /// Running averages of first steps.
+    pub average_steps: Vec<f64>,
+    /// The parameters it ships with.
+    pub parameters: Vec<f64>,
 }
 
 /// A run that can be taken up again.
@@ -73,6 +92,10 @@ struct Note {
     updates: u64,
     sums: EpochSums,
     last_epoch: Option<EpochReport>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    best_epoch: Option<u32>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    stopped: bool,
 }
 
 impl Checkpoint {
@@ -87,19 +110,28 @@ impl Checkpoint {
             updates: state.updates,
             sums: state.sums,
             last_epoch: state.last_epoch.clone(),
+            best_epoch: state.best.as_ref().map(|best| best.epoch),
+            stopped: state.stopped,
         };
         let note = serde_json::to_string(&note).map_err(|e| CheckpointError::Damaged(e.to_string()))?;
-        // JSON does not promise every bit of a number, so the average is a tensor as well.
-        pack(
-            KEY,
-            note,
-            &[
-                ("average_step", &[state.average_step]),
-                ("first_moment", &state.moments.first),
-                ("parameters", &state.parameters),
-                ("second_moment", &state.moments.second),
-            ],
-        )
+        // JSON does not promise every bit of a number, so the averages are a tensor as well.
+        let mut numbers: Vec<(&str, &[f64])> = vec![
+            ("average_step", &state.average_steps),
+            ("first_moment", &state.moments.first),
+            ("parameters", &state.parameters),
+            ("second_moment", &state.moments.second),
+        ];
+        if !state.averages.is_empty() {
+            numbers.push(("averages", &state.averages));
+        }
+        let score;
+        if let Some(best) = &state.best {
+            score = [best.score];
+            numbers.push(("best_score", &score));
+            numbers.push(("best_average_step", &best.average_steps));
+            numbers.push(("best_parameters", &best.parameters));
+        }
+        pack(KEY, note, &numbers)
     }
 
     /// Reads a checkpoint.
@@ -111,12 +143,15 @@ impl Checkpoint {
         let numbers = |name: &str| packed.numbers(name);
         let parameters = numbers("parameters")?;
         let moments = Moments { first: numbers("first_moment")?, second: numbers("second_moment")? };
-        if moments.first.len() != parameters.len() || moments.second.len() != parameters.len() {
-            return Err(damaged("parameters and moments differ in number".into()));
+        let averages = if packed.has("averages") { numbers("averages")? } else { Vec::new() };
+        let counts = [moments.first.len(), moments.second.len()];
+        if counts.iter().any(|count| *count != parameters.len())
+            || !(averages.is_empty() || averages.len() == parameters.len())
+        {
+            return Err(damaged("parameters, moments and averages differ in number".into()));
         }
-        let [average_step] = numbers("average_step")?[..] else {
-            return Err(damaged("average_step is not one number".into()));
-        };
+        let average_steps = numbers("average_step")?;
+        let best = note.best_epoch.map(|epoch| best(&packed, epoch, parameters.len())).transpose()?;
         let phases = config.phases.len();
         if note.at.phase > phases || (note.at.phase == phases && (note.at.epoch, note.at.batch) != (0, 0)) {
             return Err(damaged(format!("it stands at {}, and there are {phases} phases", note.at)));
@@ -124,14 +159,29 @@ impl Checkpoint {
         let state = State {
             at: note.at,
             updates: note.updates,
-            average_step,
+            average_steps,
             parameters,
             moments,
             sums: note.sums,
             last_epoch: note.last_epoch,
+            averages,
+            best,
+            stopped: note.stopped,
         };
         Ok(Self { config, classes: note.classes, state })
     }
+}
+
+/// The best network of a run.
+fn best(packed: &Packed<'_>, epoch: u32, parameters: usize) -> Result<Best, CheckpointError> {
+    let [score] = packed.numbers("best_score")?[..] else {
+        return Err(CheckpointError::Damaged("best_score is not one number".into()));
+    };
+    let (average_steps, kept) = (packed.numbers("best_average_step")?, packed.numbers("best_parameters")?);
+    if kept.len() != parameters {
+        return Err(CheckpointError::Damaged("the best network has another number of parameters".into()));
+    }
+    Ok(Best { epoch, score, average_steps, parameters: kept })
 }
 
 /// Numbers and a note as one safetensors file.
@@ -171,6 +221,11 @@ impl<'a> Packed<'a> {
         Ok(Self { note: text.clone(), tensors: SafeTensors::deserialize(bytes).map_err(container)? })
     }
 
+    /// Whether there is a list of that name.
+    pub fn has(&self, name: &str) -> bool {
+        self.tensors.tensor(name).is_ok()
+    }
+
     /// A list of finite numbers.
     pub fn numbers(&self, name: &str) -> Result<Vec<f64>, CheckpointError> {
         let damaged = |e: String| CheckpointError::Damaged(e);
@@ -196,8 +251,15 @@ mod tests {
         let state = State {
             at: Position { phase: 0, epoch: 1, batch: 2 },
             updates: 77,
-            average_step: 0.1 + 0.2,
+            average_steps: vec![0.1 + 0.2, 0.7],
+            best: Some(Best {
+                epoch: 3,
+                score: 0.1,
+                average_steps: vec![0.3],
+                parameters: vec![1.0, 2.0, 3.0],
+            }),
             parameters: vec![1.0 / 3.0, -0.0, f64::from(0.1_f32)],
+            averages: vec![1.0 / 7.0, 5e-324, 3.0],
             moments: Moments { first: vec![1e-300, 2.0, 3.0], second: vec![5e-324, 0.0, 1.0] },
             ..State::default()
         };

@@ -9,14 +9,22 @@
 //! settings of the paper are [`crate::presets`].
 
 pub(crate) mod check;
+mod data;
 mod describe;
+mod file;
 mod phase;
 
 use gains_core::Shape;
-use gains_core::description::{ControlledSpec, ControllerSpec, Method as SolverMethod, SolverSpec};
+use gains_core::description::{
+    ControlledSpec, ControllerSpec, LayerSpec, Method as SolverMethod, SolverSpec,
+};
 use serde::{Deserialize, Serialize};
 
+pub use self::data::{Augment, Bounds, By, ClassWeights, DataConfig, Layout, Selection, Unit};
 pub use self::phase::{Aggregation, Attack, LossWeights, Phase, PhaseSolver};
+use crate::device::AdamStep;
+use crate::loss::Criterion;
+use crate::optimiser;
 use crate::schedule::RateSchedule;
 
 /// Why a configuration cannot be used.
@@ -69,9 +77,20 @@ pub struct Config {
     /// How many of the training images are used, from the first; all if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub images: Option<usize>,
+    /// How many of the training images, from the last, are kept from training and looked at in place of test images.
+    pub validation: usize,
     /// What is minimised.
     pub method: Method,
-    /// The layers.
+    /// A network to start from: its layers and weights. A relative path is looked up from where the program runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Layers that do not learn: names of their weights, or what these begin with.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub freeze: Vec<String>,
+    /// How wrong outputs are measured.
+    #[serde(skip_serializing_if = "is_default")]
+    pub criterion: Criterion,
+    /// The layers of the paper's family; `layers` describes any other network.
     pub network: NetworkConfig,
     /// The solver the network will ship with.
     pub solver: SolverConfig,
@@ -79,8 +98,24 @@ pub struct Config {
     pub optimiser: Optimiser,
     /// How often the run looks at itself and saves itself.
     pub rhythm: Rhythm,
+    /// Samples of one's own, and what is done with samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<DataConfig>,
+    /// Which network of the run is kept; the last one, if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selection: Option<Selection>,
+    /// The shape of the input, where the samples do not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<Shape>,
+    /// The layers in the words of model files, in place of `network` and `solver`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layers: Option<Vec<LayerSpec>>,
     /// Stretches of training, one after another.
     pub phases: Vec<Phase>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Default for Config {
@@ -91,7 +126,15 @@ impl Default for Config {
             seed: 12345,
             batch: 512,
             images: None,
+            validation: 0,
             method: Method::Standard,
+            model: None,
+            freeze: Vec::new(),
+            criterion: Criterion::default(),
+            data: None,
+            selection: None,
+            input: None,
+            layers: None,
             network: NetworkConfig::default(),
             solver: SolverConfig::default(),
             optimiser: Optimiser::default(),
@@ -199,6 +242,19 @@ impl Default for SolverConfig {
 }
 
 impl SolverConfig {
+    /// The settings of a controlled adaptive solver; none of another.
+    pub fn of(solver: &SolverSpec) -> Option<Self> {
+        let ControllerSpec::ControlledAdaptive(controlled) = &solver.controller else { return None };
+        Some(Self {
+            method: solver.method,
+            tolerance: controlled.tolerance,
+            factor: controlled.factor,
+            minimum_step: controlled.minimum_step,
+            rejections_after_clipping: controlled.rejections_after_clipping,
+            end_time: solver.end_time,
+        })
+    }
+
     /// The solver with a first step.
     pub fn spec(&self, initial_step: f64) -> SolverSpec {
         SolverSpec {
@@ -220,10 +276,16 @@ impl SolverConfig {
     }
 }
 
-/// Adam with weight decay added to the gradient.
+/// How parameters follow their gradients.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Optimiser {
+    /// The rule.
+    #[serde(skip_serializing_if = "is_default")]
+    pub method: optimiser::Method,
+    /// Part of the run in which the rate grows from 0 to its value.
+    #[serde(skip_serializing_if = "is_default")]
+    pub warmup: f64,
     /// Learning rate.
     pub rate: f64,
     /// Weight decay.
@@ -236,6 +298,8 @@ pub struct Optimiser {
     pub epsilon: f64,
     /// Longest gradient.
     pub clip: f64,
+    /// Decay of the running average of the parameters, which is then what is tested and shipped; 0 for none.
+    pub average: f64,
     /// How the rate changes over a phase.
     pub schedule: RateSchedule,
 }
@@ -243,13 +307,37 @@ pub struct Optimiser {
 impl Default for Optimiser {
     fn default() -> Self {
         Self {
+            method: optimiser::Method::Adam,
+            warmup: 0.0,
             rate: 1e-3,
             decay: 1e-4,
             beta1: 0.9,
             beta2: 0.999,
             epsilon: 1e-8,
             clip: 1000.0,
+            average: 0.0,
             schedule: RateSchedule::Constant,
+        }
+    }
+}
+
+impl Optimiser {
+    /// The part of the rate that the warm-up has reached after so many of all batches.
+    pub(crate) fn warmth(&self, done: u64, all: u64) -> f64 {
+        let length = self.warmup * all as f64;
+        if length > 0.0 { ((done as f64 + 1.0) / length).min(1.0) } else { 1.0 }
+    }
+
+    /// The step with this number, from 1, at a part of the rate.
+    pub(crate) fn step(&self, factor: f64, count: u64) -> AdamStep {
+        AdamStep {
+            rate: self.rate * factor,
+            decay: self.decay,
+            beta1: self.beta1,
+            beta2: self.beta2,
+            epsilon: self.epsilon,
+            clip: self.clip,
+            count,
         }
     }
 }
@@ -273,19 +361,6 @@ impl Default for Rhythm {
 }
 
 impl Config {
-    /// Reads and checks a configuration.
-    pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
-        let config: Self =
-            toml::from_str(text).map_err(|e| ConfigError::Syntax(e.to_string().trim_end().to_string()))?;
-        config.problem().map_or(Ok(config), |problem| Err(problem.into()))
-    }
-
-    /// The whole configuration, with every value that was left out.
-    pub fn to_toml(&self) -> String {
-        // Every type here has a TOML form, so this cannot fail.
-        toml::to_string(self).unwrap_or_default()
-    }
-
     /// Epochs of all phases.
     pub fn epochs(&self) -> u32 {
         self.phases.iter().map(|phase| phase.epochs).sum()

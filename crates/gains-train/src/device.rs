@@ -67,10 +67,11 @@ pub enum Join {
 }
 
 /// How the width of the output box is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WidthNorm {
     /// `Σ (u − l)²`: the authors' program.
+    #[default]
     Squared,
     /// `Σ (u − l)`: the paper.
     Absolute,
@@ -102,6 +103,15 @@ pub struct Measure {
     pub slope: f64,
 }
 
+/// What pulls at the margins of a batch: the differences of the logits to the label's (their upper bounds, for boxes).
+#[derive(Clone, Copy, Debug)]
+pub enum Pull<'a> {
+    /// The sum over samples of the cross-entropy, times this.
+    CrossEntropy(f64),
+    /// These slopes, a row of classes for each sample; the label's own is not looked at.
+    Margins(&'a [f64]),
+}
+
 /// Labels of a batch with what each sample weighs in the width term.
 pub struct LabelData {
     /// The right classes.
@@ -121,6 +131,8 @@ pub struct Tally {
     pub correct: f64,
     /// Samples.
     pub samples: f64,
+    /// Σ over samples of the mean absolute error of their outputs (of its bound, for boxes), where numbers are predicted.
+    pub error: f64,
 }
 
 /// What a batch came to.
@@ -305,8 +317,8 @@ pub trait Device {
     ) -> Result<(), DeviceError>;
 
     /// The last layer and the loss behind it, forward and backward in one. Adds to the ledger, adds
-    /// `weight · ∂(Σ cross-entropy)` and `width_weight · ∂(Σ weighted widths)` to the head's gradient and returns the
-    /// gradient of `x`.
+    /// what `pull` asks for and `width_weight · ∂(Σ weighted widths)` to the head's gradient and returns the gradient
+    /// of `x`.
     ///
     /// For boxes: with `D` the differences of the logits to the label's, formed exactly by subtracting the rows of
     /// the last layer, the worst-case logits are the upper bounds of `D` (0 for the label) and the widths those of
@@ -316,10 +328,19 @@ pub trait Device {
         head: &LayerPlan,
         x: &Batch<Self::Tensor>,
         labels: &Self::Labels,
-        weight: f64,
+        pull: Pull<'_>,
         width_weight: f64,
         norm: WidthNorm,
     ) -> Result<Batch<Self::Tensor>, DeviceError>;
+
+    /// The margins [`Self::loss`] looks at, on the host: a row of classes for each sample, 0 for the label. Neither
+    /// the ledger nor any gradient changes.
+    fn margins(
+        &mut self,
+        head: &LayerPlan,
+        x: &Batch<Self::Tensor>,
+        labels: &Self::Labels,
+    ) -> Result<Vec<f64>, DeviceError>;
 
     /// What happened since the last call; clears it.
     fn take_ledger(&mut self) -> Result<Ledger, DeviceError>;
@@ -329,6 +350,15 @@ pub trait Device {
 
     /// One step of the optimiser with the gradients accumulated so far. Gradients stay until they are cleared.
     fn update(&mut self, step: &AdamStep) -> Result<(), DeviceError>;
+
+    /// Moves the averages of the parameters: `average ← decay · average + (1 − decay) · parameter`.
+    fn track(&mut self, decay: f64) -> Result<(), DeviceError>;
+
+    /// The averages of the parameters.
+    fn averages(&mut self) -> Result<Vec<f64>, DeviceError>;
+
+    /// Replaces the averages of the parameters.
+    fn set_averages(&mut self, averages: &[f64]) -> Result<(), DeviceError>;
 
     /// The parameters, in the order of the plan.
     fn parameters(&mut self) -> Result<Vec<f64>, DeviceError>;

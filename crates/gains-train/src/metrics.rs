@@ -34,6 +34,9 @@ pub struct LossTerms {
     pub error: f64,
     /// How far the state moves after the end time.
     pub steady: f64,
+    /// How far its motion is from what is wanted of it.
+    #[serde(default)]
+    pub alive: f64,
 }
 
 /// One batch.
@@ -51,6 +54,12 @@ pub struct BatchReport {
     pub accuracy: f64,
     /// Part of the boxes classified right as a whole, along the sampled trajectories; 0 without boxes.
     pub robust_accuracy: f64,
+    /// Mean absolute error of the points, of networks that predict numbers.
+    #[serde(default)]
+    pub error: f64,
+    /// Bound of it over the boxes.
+    #[serde(default)]
+    pub robust_error: f64,
     /// The perturbation.
     pub eps: f64,
     /// κ.
@@ -67,6 +76,9 @@ pub struct BatchReport {
     pub abstract_steps: usize,
     /// First step of the solver; 0 with equal steps.
     pub initial_step: f64,
+    /// How far the state moves in the neural ODE, as a part of its size; where it was looked at.
+    #[serde(default)]
+    pub motion: Option<f64>,
     /// Running average of first steps, after this batch.
     pub average_step: f64,
     /// Learning rate.
@@ -85,6 +97,12 @@ pub struct Evaluation {
     pub accuracy: f64,
     /// Mean cross-entropy.
     pub cross_entropy: f64,
+    /// Part classified right if the neural ODE is left out.
+    #[serde(default)]
+    pub without_ode: f64,
+    /// Mean absolute error, of networks that predict numbers.
+    #[serde(default)]
+    pub error: f64,
 }
 
 /// One epoch: means over its samples (its batches, for `splits` and steps).
@@ -108,6 +126,12 @@ pub struct EpochReport {
     pub accuracy: f64,
     /// Part of boxes classified right.
     pub robust_accuracy: f64,
+    /// Mean absolute error of the points, of networks that predict numbers.
+    #[serde(default)]
+    pub error: f64,
+    /// Bound of it over the boxes.
+    #[serde(default)]
+    pub robust_error: f64,
     /// Mean splits in a batch.
     pub splits: f64,
     /// Mean trajectories followed in a batch.
@@ -120,6 +144,9 @@ pub struct EpochReport {
     pub eps: f64,
     /// Running average of first steps.
     pub average_step: f64,
+    /// Mean motion of the state in the neural ODE, as a part of its size; where it was looked at.
+    #[serde(default)]
+    pub motion: Option<f64>,
     /// Mean norm of the gradient, before clipping.
     pub gradient_norm: f64,
     /// On test images, if it was time for that.
@@ -144,6 +171,14 @@ pub struct EpochSums {
     trajectories: usize,
     concrete_steps: usize,
     abstract_steps: usize,
+    #[serde(default)]
+    error: f64,
+    #[serde(default)]
+    robust_error: f64,
+    #[serde(default)]
+    motion: f64,
+    #[serde(default)]
+    motions: f64,
 }
 
 impl EpochSums {
@@ -159,10 +194,16 @@ impl EpochSums {
         self.gradient_norm += batch.gradient_norm;
         self.accuracy += weight * batch.accuracy;
         self.robust_accuracy += weight * batch.robust_accuracy;
+        self.error += weight * batch.error;
+        self.robust_error += weight * batch.robust_error;
         self.splits += batch.splits;
         self.trajectories += batch.trajectories;
         self.concrete_steps += batch.concrete_steps;
         self.abstract_steps += batch.abstract_steps;
+        if let Some(motion) = batch.motion {
+            self.motion += motion;
+            self.motions += 1.0;
+        }
     }
 
     /// The epoch, whose last batch this was.
@@ -179,12 +220,15 @@ impl EpochSums {
             width: self.width / samples,
             accuracy: self.accuracy / samples,
             robust_accuracy: self.robust_accuracy / samples,
+            error: self.error / samples,
+            robust_error: self.robust_error / samples,
             splits: self.splits as f64 / batches,
             trajectories: self.trajectories as f64 / batches,
             concrete_steps: self.concrete_steps as f64 / batches,
             abstract_steps: self.abstract_steps as f64 / batches,
             eps: last.eps,
             average_step: last.average_step,
+            motion: (self.motions > 0.0).then(|| self.motion / self.motions),
             gradient_norm: self.gradient_norm / batches,
             evaluation: None,
             checkpoint_due: false,

@@ -1,18 +1,27 @@
-//! A batch on its way through the network and its gradients on their way back: as points, as boxes, under attack.
+//! A batch on its way through a device's network and its gradients on their way back: as points, as boxes, under attack.
+
+mod boxes;
+mod points;
+
+pub use self::boxes::BoxRun;
+use self::points::For;
+pub use self::points::PointRun;
 
 use gains_core::Interval;
 use gains_core::description::Method;
 
-use crate::config::{Aggregation, Config, Phase, PhaseSolver};
-use crate::device::{Batch, Device, DeviceError, Join, Measure, StepForm, Trial, WidthNorm};
-use crate::explore::{Rules, explore};
+use crate::config::PhaseSolver;
+use crate::device::{Batch, Device, DeviceError, Measure, Pull, StepForm, Trial};
+use crate::engine::{BoxTrip, FirstStep, Look, Pass, Reference, Setting, Trip};
+use crate::explore::Rules;
+use crate::loss::criterion::{self, CrossEntropy};
 use crate::plan::{LayerPlan, OdePlan, Part, Plan, PlanError};
-use crate::solve::{Failure, Stepping, Steps, Visit, inference_step, initial_step, solve};
+use crate::solve::{Failure, Stepping, Steps, inference_step, initial_step, solve};
 use crate::tape::{Recording, Tape, ValueId};
 
 /// The network around its one neural ODE.
 #[derive(Clone, Copy)]
-pub(crate) struct Route<'p> {
+pub struct Route<'p> {
     before: &'p [Part],
     ode: &'p OdePlan,
     after: &'p [Part],
@@ -33,73 +42,69 @@ impl<'p> Route<'p> {
             }),
         }
     }
+
+    /// The layers of the right-hand side.
+    #[cfg(test)]
+    pub(crate) fn dynamics(&self) -> &'p [LayerPlan] {
+        &self.ode.dynamics
+    }
 }
 
-/// Where the first step of the solver comes from.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum FirstStep {
-    /// From the batch.
-    Rule,
-    /// From outside.
-    Given(f64),
-}
-
-/// What a pass of points came to.
-pub(crate) struct Clean<D: Device> {
-    pub(crate) visits: Vec<Visit>,
+/// A solver with what its first step was chosen by.
+pub(crate) struct Chosen {
+    pub(crate) stepping: Stepping,
     /// The first step, if there is a choice.
     pub(crate) initial_step: Option<f64>,
-    /// Gradient of the normalised pixels, if wanted.
-    pub(crate) gradient: Option<Batch<D::Tensor>>,
-    /// Mean over the batch of ‖z(2T) − z(T)‖₁.
-    pub(crate) steady: f64,
-}
-
-/// What a pass of boxes came to.
-pub(crate) struct Robust {
-    pub(crate) trajectories: usize,
-    /// Boxes for each sample that went into the loss.
-    pub(crate) boxes: usize,
-    pub(crate) splits: usize,
-    pub(crate) steps: usize,
-    /// Mean over the batch of the upper bounds of δ, summed over steps.
-    pub(crate) error: f64,
+    /// How far the state would go in the whole time at its first speed, as a part of its size; where it was looked at.
+    pub(crate) motion: Option<f64>,
 }
 
 /// One phase's way of sending a batch through.
-pub(crate) struct Pass<'a, 'p, D: Device> {
-    pub(crate) device: &'a mut D,
+pub struct DevicePass<'p, D: Device> {
+    pub(crate) device: &'p mut D,
     pub(crate) route: Route<'p>,
-    pub(crate) config: &'a Config,
-    pub(crate) phase: &'a Phase,
-    pub(crate) labels: &'a D::Labels,
-    /// Samples in the batch.
-    pub(crate) samples: usize,
+    pub(crate) setting: Setting<'p>,
+    pub(crate) labels: D::Labels,
+    /// The same on the host.
+    pub(crate) classes: Vec<u8>,
 }
 
-impl<'p, D: Device> Pass<'_, 'p, D> {
-    /// The solver for a batch whose state at time 0 is `x`, and its first step if there is a choice.
-    fn stepping(
-        &mut self,
-        x: &Batch<D::Tensor>,
-        first: FirstStep,
-    ) -> Result<(Stepping, Option<f64>), Failure> {
-        let solver = &self.config.solver;
-        match (self.phase.solver, first) {
-            (PhaseSolver::Euler { steps }, _) => Ok((Stepping::euler(steps, solver.end_time), None)),
-            (PhaseSolver::Controlled, FirstStep::Given(step)) => {
-                Ok((Stepping::controlled(solver, step, self.samples), Some(step)))
+impl<'p, D: Device> DevicePass<'p, D> {
+    fn samples(&self) -> usize {
+        self.classes.len()
+    }
+
+    /// The first step outside training.
+    fn usual_step(&self) -> FirstStep {
+        let eta = self.setting.steps.first().copied().unwrap_or(0.0);
+        FirstStep::Given(inference_step(&self.setting.config.solver, eta))
+    }
+
+    /// The solver for a batch whose state at time 0 is `x`.
+    fn stepping(&mut self, x: &Batch<D::Tensor>, first: FirstStep) -> Result<Chosen, Failure> {
+        let solver = &self.setting.config.solver;
+        let mut motion = None;
+        let step = match (self.setting.phase.solver, first) {
+            (PhaseSolver::Euler { steps }, _) => {
+                let stepping = Stepping::euler(steps, solver.end_time);
+                return Ok(Chosen { stepping, initial_step: None, motion });
             }
+            (PhaseSolver::Controlled, FirstStep::Given(step)) => step,
             (PhaseSolver::Controlled, FirstStep::Rule) => {
                 let ode = self.route.ode;
-                let step = initial_step(solver, self.samples, |method, step| {
+                initial_step(solver, self.samples(), |method, step| {
                     let form = StepForm::Independent;
                     let trial = self.device.step(ode, method, form, x, 0.0, step, false)?;
-                    Ok(self.device.measure(&trial.errors)?)
-                })?;
-                Ok((Stepping::controlled(solver, step, self.samples), Some(step)))
+                    let sums = self.device.measure(&trial.errors)?;
+                    // A state that is 0 has no size to compare with, and tells nothing.
+                    let speed = if sums.state > 0.0 { sums.slope / sums.state } else { 0.0 };
+                    motion = motion.or(Some(solver.end_time * speed));
+                    Ok(sums)
+                })?
             }
-        }
+        };
+        let stepping = Stepping::controlled(solver, step, self.samples());
+        Ok(Chosen { stepping, initial_step: Some(step), motion })
     }
 
     /// Steps of points.
@@ -108,188 +113,130 @@ impl<'p, D: Device> Pass<'_, 'p, D> {
         DeviceSteps { device: self.device, tape, ode, method, form: StepForm::Independent, charged: false }
     }
 
-    /// Points through the network and back. `weight` is that of the summed cross-entropy.
-    pub(crate) fn clean(
-        &mut self,
-        points: Batch<D::Tensor>,
-        first: FirstStep,
-        weight: f64,
-        wanted: bool,
-    ) -> Result<Clean<D>, Failure> {
-        let mut tape = Tape::new(Recording::On);
-        let input = tape.input(points, wanted);
-        let state = tape.parts(self.device, self.route.before, input)?;
-        let (stepping, initial_step) = self.stepping(tape.value(state), first)?;
-        let solution = solve(&mut self.points(&mut tape, &stepping), &stepping, state)?;
-        let steady_weight = self.phase.loss.steady;
-        let steady = if steady_weight > 0.0 && !wanted {
-            self.steady(&mut tape, &stepping, solution.end, steady_weight)?
-        } else {
-            0.0
-        };
-        self.finish(&mut tape, solution.end, weight, 0.0)?;
-        let returned = tape.backward(self.device, 0.0)?;
-        Ok(Clean { visits: solution.visits, initial_step, gradient: returned.input, steady })
-    }
-
     /// Points through the network, only to see what comes out.
-    pub(crate) fn evaluate(&mut self, points: Batch<D::Tensor>, eta: f64) -> Result<(), Failure> {
+    fn evaluate(&mut self, points: Batch<D::Tensor>) -> Result<(), Failure> {
         let mut tape = Tape::new(Recording::Off);
         let input = tape.input(points, false);
         let state = tape.parts(self.device, self.route.before, input)?;
-        let first = FirstStep::Given(inference_step(&self.config.solver, eta));
-        let (stepping, _) = self.stepping(tape.value(state), first)?;
-        let solution = solve(&mut self.points(&mut tape, &stepping), &stepping, state)?;
-        self.finish(&mut tape, solution.end, 0.0, 0.0)?;
-        Ok(())
+        let first = self.usual_step();
+        let stepping = self.stepping(tape.value(state), first)?.stepping;
+        let end = solve(&mut self.points(&mut tape, &stepping), &stepping, state)?.end;
+        Ok(self.judge(&mut tape, end)?)
     }
 
-    /// The layers behind the ODE and the loss.
-    fn finish(
+    /// Points around the neural ODE: as if nothing moved in it.
+    fn evaluate_without_ode(&mut self, points: Batch<D::Tensor>) -> Result<(), Failure> {
+        let mut tape = Tape::new(Recording::Off);
+        let input = tape.input(points, false);
+        let state = tape.parts(self.device, self.route.before, input)?;
+        Ok(self.judge(&mut tape, state)?)
+    }
+
+    /// What the layers behind the ODE say, into the ledger.
+    fn judge(&mut self, tape: &mut Tape<'p, D>, end: ValueId) -> Result<(), DeviceError> {
+        let features = tape.parts(self.device, self.route.after, end)?;
+        self.pull(tape, features, Pull::CrossEntropy(0.0), 0.0)
+    }
+
+    /// The last layer and the loss.
+    fn pull(
         &mut self,
         tape: &mut Tape<'p, D>,
-        end: ValueId,
-        weight: f64,
+        features: ValueId,
+        pull: Pull<'_>,
         width_weight: f64,
     ) -> Result<(), DeviceError> {
-        let features = tape.parts(self.device, self.route.after, end)?;
-        let norm = self.phase.loss.width_norm;
+        let norm = self.setting.phase.loss.width_norm;
         let x = tape.value(features);
-        let gradient = self.device.loss(self.route.head, x, self.labels, weight, width_weight, norm)?;
+        let gradient = self.device.loss(self.route.head, x, &self.labels, pull, width_weight, norm)?;
         tape.seed(self.device, features, gradient)
     }
+}
 
-    /// The regulariser of TisODE. The dynamics do not depend on time, so going on from T to 2T is starting again with
-    /// what was reached.
-    fn steady(
-        &mut self,
-        tape: &mut Tape<'p, D>,
-        stepping: &Stepping,
-        end: ValueId,
-        weight: f64,
-    ) -> Result<f64, Failure> {
-        let later = solve(&mut self.points(tape, stepping), stepping, end)?.end;
-        let shape = self.route.ode.state();
-        let reached = self.device.download(shape, &tape.value(end).centre)?;
-        let moved = self.device.download(shape, &tape.value(later).centre)?;
-        let each = weight / self.samples as f64;
-        let mut total = 0.0;
-        let mut signs = Vec::with_capacity(reached.len());
-        for (before, after) in reached.iter().zip(&moved) {
-            let change = after - before;
-            total += change.abs();
-            signs.push(if change == 0.0 { 0.0 } else { each * change.signum() });
-        }
-        let up = self.device.upload(shape, &signs)?;
-        tape.seed(self.device, later, Batch { centre: up, radius: None })?;
-        signs.iter_mut().for_each(|sign| *sign = -*sign);
-        let down = self.device.upload(shape, &signs)?;
-        tape.seed(self.device, end, Batch { centre: down, radius: None })?;
-        Ok(total / self.samples as f64)
+impl<'p, D: Device> Pass for DevicePass<'p, D> {
+    type Inputs = D::Tensor;
+    type Points = PointRun<'p, D>;
+    type Boxes = BoxRun<'p, D>;
+
+    fn inputs(&mut self) -> Result<D::Tensor, Failure> {
+        Ok(self.device.gather(self.setting.indices)?)
     }
 
-    /// Boxes through the network and back, along sampled trajectories. `weight` is that of the mean cross-entropy,
-    /// `width` that of the widths.
-    pub(crate) fn robust(
+    fn attack(&mut self, inputs: &D::Tensor, reach: f64, seed: u64) -> Result<D::Tensor, Failure> {
+        self.descend(inputs, reach, seed)
+    }
+
+    fn begin(&mut self) -> Result<(), Failure> {
+        self.device.take_ledger()?;
+        Ok(self.device.clear_gradients()?)
+    }
+
+    fn send_points(&mut self, inputs: &D::Tensor, first: FirstStep) -> Result<PointRun<'p, D>, Failure> {
+        let points = self.device.points(inputs)?;
+        self.send(points, first, For::Learning)
+    }
+
+    fn trip<'r>(&self, points: &'r PointRun<'p, D>) -> &'r Trip {
+        &points.trip
+    }
+
+    fn reference(&self, points: &PointRun<'p, D>) -> Reference {
+        let first = points.trip.first_steps.first().copied().flatten().unwrap_or(0.0);
+        Reference { visits: vec![points.visits.clone()], first: vec![first] }
+    }
+
+    fn return_points(&mut self, points: PointRun<'p, D>, pull: Pull<'_>) -> Result<(), Failure> {
+        self.take_back(points, pull).map(drop)
+    }
+
+    fn send_boxes(
         &mut self,
-        region: Batch<D::Tensor>,
-        clean: &Clean<D>,
+        inputs: &D::Tensor,
+        radius: f64,
+        reference: &Reference,
         rules: &Rules,
         random: &mut fastrand::Rng,
-        weight: f64,
-        width: f64,
-    ) -> Result<Robust, Failure> {
-        let mut tape = Tape::new(Recording::On);
-        let input = tape.input(region, false);
-        let state = tape.parts(self.device, self.route.before, input)?;
-        let first = FirstStep::Given(clean.initial_step.unwrap_or(0.0));
-        let (stepping, _) = self.stepping(tape.value(state), first)?;
-        let charge = self.phase.loss.error;
-        let mut steps = DeviceSteps {
-            device: &mut *self.device,
-            tape: &mut tape,
-            ode: self.route.ode,
-            method: stepping.method,
-            form: self.phase.step_form,
-            charged: charge > 0.0,
-        };
-        let found = explore(&mut steps, &stepping, state, &clean.visits, rules, random)?;
-        let joined = match self.phase.aggregation {
-            Aggregation::Stack => None,
-            Aggregation::Average => Some(Join::Average),
-            Aggregation::WorstCase => Some(Join::Hull),
-        };
-        let ends = match joined {
-            Some(how) if found.ends.len() > 1 => vec![tape.join(self.device, how, found.ends.clone())?],
-            Some(_) | None => found.ends.clone(),
-        };
-        let boxes = ends.len();
-        let each = weight / (boxes * self.samples) as f64;
-        let width = width * width_share(self.phase, boxes);
-        for end in ends {
-            self.finish(&mut tape, end, each, width)?;
+    ) -> Result<BoxRun<'p, D>, Failure> {
+        let region = self.device.region(inputs, radius)?;
+        self.explore_boxes(region, reference, rules, random)
+    }
+
+    fn box_trip(&self, boxes: &BoxRun<'p, D>) -> BoxTrip {
+        boxes.trip
+    }
+
+    fn pull_boxes(&mut self, boxes: BoxRun<'p, D>, pulls: &[Pull<'_>], width: f64) -> Result<f64, Failure> {
+        self.take_boxes_back(boxes, pulls, width)
+    }
+
+    fn point_rows(&mut self, points: &PointRun<'p, D>) -> Result<Vec<f64>, Failure> {
+        Ok(self.device.margins(self.route.head, points.tape.value(points.features), &self.labels)?)
+    }
+
+    fn box_rows(&mut self, boxes: &BoxRun<'p, D>, number: usize) -> Result<Vec<f64>, Failure> {
+        Ok(self.device.margins(self.route.head, boxes.tape.value(boxes.features[number]), &self.labels)?)
+    }
+
+    fn label(&self, sample: usize) -> (usize, f64) {
+        (usize::from(self.classes[sample]), 1.0)
+    }
+
+    fn criterion(&self) -> &dyn criterion::Measure {
+        &CrossEntropy {}
+    }
+
+    fn look(&mut self, look: Look) -> Result<(), Failure> {
+        let pixels = self.inputs()?;
+        let points = self.device.points(&pixels)?;
+        match look {
+            Look::Whole => self.evaluate(points),
+            Look::WithoutOde => self.evaluate_without_ode(points),
         }
-        let scale = 1.0 / (self.samples as f64 * self.config.solver.tolerance);
-        let returned = tape.backward(self.device, charge * scale)?;
-        Ok(Robust {
-            trajectories: found.ends.len(),
-            boxes,
-            splits: found.splits,
-            steps: found.steps,
-            error: returned.errors * scale,
-        })
     }
 
-    /// Projected gradient descent from the pixels, the first step being that of inference.
-    pub(crate) fn attack(
-        &mut self,
-        pixels: &D::Tensor,
-        eps: f64,
-        eta: f64,
-        seed: u64,
-    ) -> Result<D::Tensor, Failure> {
-        let settings = self.phase.attack;
-        let reach = if settings.random_start { eps } else { 0.0 };
-        let mut attacked = self.device.scatter(pixels, reach, seed)?;
-        let first = FirstStep::Given(inference_step(&self.config.solver, eta));
-        self.device.freeze(true);
-        for _ in 0..settings.steps {
-            let points = self.device.points(&attacked)?;
-            if let Some(gradient) = self.clean(points, first, 1.0, true)?.gradient {
-                let rate = settings.fraction * eps;
-                self.device.ascend(&mut attacked, &gradient.centre, pixels, rate, eps)?;
-            }
-        }
-        self.device.freeze(false);
-        Ok(attacked)
+    fn samples(&self) -> usize {
+        self.samples()
     }
-}
-
-/// What the summed widths of `count` boxes for each sample are multiplied with; see [`width_weights`].
-pub(crate) fn width_share(phase: &Phase, count: usize) -> f64 {
-    let count = count as f64;
-    match phase.loss.width_norm {
-        WidthNorm::Squared => 1.0 / (count * count),
-        WidthNorm::Absolute => 1.0 / count,
-    }
-}
-
-/// What a sample's widths weigh, before [`width_share`].
-///
-/// Squared widths are weighed as in the authors' program: the mean over the κ boxes and the outputs of a class's
-/// samples, summed over classes, divided by κB. Absolute widths as in the paper: the mean over boxes of the sum over
-/// outputs.
-pub(crate) fn width_weights(phase: &Phase, labels: &[u8], classes: usize) -> Vec<f32> {
-    let samples = labels.len() as f64;
-    let mut counts = [0.0_f64; 256];
-    for label in labels {
-        counts[usize::from(*label)] += 1.0;
-    }
-    let weight = |label: &u8| match phase.loss.width_norm {
-        WidthNorm::Squared => 1.0 / (counts[usize::from(*label)] * classes as f64 * samples),
-        WidthNorm::Absolute => 1.0 / samples,
-    };
-    labels.iter().map(|label| weight(label) as f32).collect()
 }
 
 /// Steps of a batch on a device.
@@ -324,42 +271,5 @@ impl<D: Device> Steps for DeviceSteps<'_, '_, D> {
 
     fn accept(&mut self, from: ValueId, (trial, error): Self::Trial) -> ValueId {
         self.tape.step(self.ode, from, trial, error)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Widths of κ = 2 boxes of 5 samples with 3 outputs, weighed as the reference describes it in words.
-    #[test]
-    fn widths_are_weighed_as_in_the_authors_program_or_the_paper() {
-        let labels = [0_u8, 1, 1, 0, 1];
-        let (boxes, outputs) = (2, 3);
-        let mut random = fastrand::Rng::with_seed(3);
-        let widths: Vec<[f64; 3]> =
-            (0..boxes * labels.len()).map(|_| [(); 3].map(|()| random.f64())).collect();
-        let ours = |norm: WidthNorm, measure: fn(f64) -> f64| {
-            let mut phase = Phase::default();
-            phase.loss.width_norm = norm;
-            let weights = width_weights(&phase, &labels, outputs);
-            let sum: f64 = widths
-                .iter()
-                .enumerate()
-                .map(|(row, widths)| {
-                    f64::from(weights[row % 5]) * widths.iter().map(|w| measure(*w)).sum::<f64>()
-                })
-                .sum();
-            sum * width_share(&phase, boxes)
-        };
-        let mut squared = 0.0;
-        for class in 0..2 {
-            let rows = widths.iter().enumerate().filter(|(row, _)| labels[row % 5] == class);
-            let entries: Vec<f64> = rows.flat_map(|(_, widths)| widths.map(|w| w * w)).collect();
-            squared += entries.iter().sum::<f64>() / entries.len() as f64;
-        }
-        assert!((ours(WidthNorm::Squared, |w| w * w) - squared / 10.0).abs() < 1e-7);
-        let absolute = widths.iter().flatten().sum::<f64>() / 10.0;
-        assert!((ours(WidthNorm::Absolute, |w| w) - absolute).abs() < 1e-7);
     }
 }

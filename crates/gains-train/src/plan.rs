@@ -4,8 +4,10 @@
 use std::ops::Range;
 
 use gains_core::Shape;
-use gains_core::description::{Description, LayerSpec, SolverSpec, Task};
+use gains_core::description::{ControllerSpec, Description, LayerSpec, SolverSpec, Task};
 use gains_core::model_file::Tensors;
+
+use crate::pass::Route;
 
 /// Why a network cannot be trained by this crate.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +20,9 @@ pub enum PlanError {
         /// What the trainer cannot do with it.
         problem: String,
     },
+    /// What the model format refuses.
+    #[error(transparent)]
+    Model(#[from] gains_core::ModelError),
     /// Weights and description disagree.
     #[error("tensor '{0}' is missing or has another shape than the description says")]
     Tensor(String),
@@ -141,8 +146,8 @@ impl Plan {
         }
         let classes = match &description.task {
             Task::Classification { classes } => classes.len(),
-            Task::Forecasting { .. } => {
-                let problem = "forecasting networks are not trained by this trainer".into();
+            Task::Forecasting { .. } | Task::Regression { .. } => {
+                let problem = "only networks that classify are trained by this trainer".into();
                 return Err(PlanError::Layer { layer: "task".into(), problem });
             }
         };
@@ -153,6 +158,24 @@ impl Plan {
             _ => Err(PlanError::Layer {
                 layer: "last".into(),
                 problem: format!("must be a linear layer with {classes} outputs and no activation"),
+            }),
+        }
+    }
+
+    /// The plan of a network of the family that devices have large operations for: exactly one neural ODE, with the controlled
+    /// solver.
+    pub fn pattern(description: &Description) -> Result<Self, PlanError> {
+        let plan = Self::new(description)?;
+        Route::of(&plan)?;
+        let controlled = |part: &Part| match part {
+            Part::Ode(ode) => matches!(ode.solver.controller, ControllerSpec::ControlledAdaptive(_)),
+            _ => true,
+        };
+        match plan.parts.iter().all(controlled) {
+            true => Ok(plan),
+            false => Err(PlanError::Layer {
+                layer: "ode".into(),
+                problem: "devices take the controlled_adaptive solver only".into(),
             }),
         }
     }

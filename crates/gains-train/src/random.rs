@@ -12,6 +12,10 @@ pub(crate) enum Purpose {
     Attack,
     /// Latent states around their means.
     Latent,
+    /// How inputs are moved before they are learned from.
+    Augment,
+    /// Which samples are held back.
+    Split,
 }
 
 /// The seed for a purpose at a position of a run.
@@ -36,7 +40,9 @@ mod tests {
     #[test]
     fn positions_do_not_collide() {
         let mut seen = std::collections::HashSet::new();
-        for purpose in [Purpose::Shuffle, Purpose::Explore, Purpose::Attack, Purpose::Latent] {
+        for purpose in
+            [Purpose::Shuffle, Purpose::Explore, Purpose::Attack, Purpose::Latent, Purpose::Augment]
+        {
             for phase in 0..3 {
                 for epoch in 0..20 {
                     for batch in 0..20 {

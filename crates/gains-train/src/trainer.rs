@@ -6,21 +6,23 @@
 
 mod batch;
 mod error;
+mod keep;
 #[cfg(test)]
 mod tests;
 
 use std::ops::ControlFlow;
 
 use gains_core::Description;
-use gains_core::model_file::Tensors;
+use gains_core::description::LayerSpec;
 
 pub use self::error::TrainError;
-use crate::checkpoint::{Checkpoint, State};
+use crate::checkpoint::{Best, Checkpoint, State};
 use crate::config::Config;
 use crate::course::Course;
-use crate::device::{Device, DeviceError, Moments};
+use crate::device::{Device, Moments};
+use crate::engine::Engine;
+use crate::fused::Fused;
 use crate::metrics::{BatchReport, EpochReport, EpochSums, Evaluation, Position};
-use crate::pass::Route;
 use crate::plan::Plan;
 use crate::solve::inference_step;
 
@@ -51,27 +53,28 @@ pub enum Outcome {
     Stopped,
 }
 
-/// A run on a device.
-pub struct Trainer<D: Device> {
-    device: D,
-    plan: Plan,
+/// A run on an engine.
+pub struct Trainer<E: Engine> {
+    pub(crate) engine: E,
     config: Config,
+    /// What is trained, its first steps still open.
+    description: Description,
     classes: Vec<String>,
-    labels: Vec<u8>,
-    /// Labels of the test images, which lie on the device behind the training images.
-    test_labels: Vec<u8>,
     course: Course,
     updates: u64,
-    average_step: f64,
+    /// Running averages of first steps, one for each ODE.
+    average_steps: Vec<f64>,
     sums: EpochSums,
     last_epoch: Option<EpochReport>,
+    best: Option<Best>,
+    /// Whether no better network was found for so long that the run ended.
+    stopped: bool,
 }
 
-impl<D: Device> Trainer<D> {
-    /// A run from the beginning. The device must have been made for the plan of
-    /// [`Config::description`].
+impl<D: Device> Trainer<Fused<D>> {
+    /// A run from the beginning on a device, which must have been made for the plan of [`Config::description`].
     pub fn new(
-        mut device: D,
+        device: D,
         config: Config,
         classes: &[String],
         training: Images<'_>,
@@ -80,48 +83,46 @@ impl<D: Device> Trainer<D> {
         if let Some(problem) = config.problem() {
             return Err(problem.into());
         }
-        let plan = Plan::new(&config.description(inference_step(&config.solver, 0.0), classes))?;
-        Route::of(&plan)?;
-        let entries = plan.input.len();
-        for (name, images) in [("training", training), ("test", test)] {
-            if images.pixels.len() != images.labels.len() * entries {
-                return Err(TrainError::Data(format!(
-                    "{} {name} images of {entries} entries cannot have {} entries in all",
-                    images.labels.len(),
-                    images.pixels.len()
-                )));
-            }
-            if let Some(label) = images.labels.iter().find(|label| usize::from(**label) >= classes.len()) {
-                return Err(TrainError::Data(format!(
-                    "a {name} image has the label {label}, and there are {} classes",
-                    classes.len()
-                )));
-            }
-        }
-        let count = config.images.unwrap_or(usize::MAX).min(training.labels.len());
-        let tests = config.rhythm.test_images.min(test.labels.len());
-        if count == 0 {
-            return Err(TrainError::Data("there are no training images".into()));
-        }
-        let mut pixels = Vec::with_capacity((count + tests) * entries);
-        pixels.extend_from_slice(&training.pixels[..count * entries]);
-        pixels.extend_from_slice(&test.pixels[..tests * entries]);
-        device.store(&pixels, count + tests)?;
-        device.set_parameters(&plan.initial_parameters(config.seed))?;
-        let course = Course::new(config.seed, count, config.batch);
+        let description = config.description(inference_step(&config.solver, 0.0), classes);
+        let plan = Plan::new(&description)?;
+        let start = plan.initial_parameters(config.seed);
+        let most = config.images.unwrap_or(usize::MAX);
+        let engine = Fused::new(device, plan, (training, most), (test, config.rhythm.test_images))?;
+        Self::with(engine, config, description, classes, &start)
+    }
+
+    /// The network's plan.
+    pub fn plan(&self) -> &Plan {
+        self.engine.plan()
+    }
+}
+
+impl<E: Engine> Trainer<E> {
+    /// A run from the beginning on an engine that was made for the description, from the parameters given.
+    pub fn with(
+        engine: E,
+        config: Config,
+        description: Description,
+        classes: &[String],
+        start: &[f64],
+    ) -> Result<Self, TrainError> {
+        let (samples, _) = engine.samples();
+        let odes = solvers(&description).count();
+        let course = Course::new(config.seed, samples, config.batch);
         let mut trainer = Self {
-            device,
-            plan,
+            engine,
             config,
+            description,
             classes: classes.to_vec(),
-            labels: training.labels[..count].to_vec(),
-            test_labels: test.labels[..tests].to_vec(),
             course,
             updates: 0,
-            average_step: 0.0,
+            average_steps: vec![0.0; odes],
             sums: EpochSums::default(),
             last_epoch: None,
+            best: None,
+            stopped: false,
         };
+        trainer.set_parameters(start)?;
         trainer.forget_moments()?;
         Ok(trainer)
     }
@@ -132,11 +133,19 @@ impl<D: Device> Trainer<D> {
         if checkpoint.config != self.config || checkpoint.classes != self.classes {
             return Err(TrainError::Data("the checkpoint belongs to another configuration".into()));
         }
-        self.course.restore(state.at, state.parameters.len(), self.plan.parameters)?;
-        self.device.set_parameters(&state.parameters)?;
-        self.device.set_moments(&state.moments)?;
+        self.course.restore(state.at, state.parameters.len(), self.engine.count())?;
+        self.engine.set_parameters(&state.parameters)?;
+        self.engine.set_moments(&state.moments)?;
+        // A run that averages only from here on starts with what it has.
+        let averages = if state.averages.is_empty() { &state.parameters } else { &state.averages };
+        self.engine.set_averages(averages)?;
         self.updates = state.updates;
-        self.average_step = state.average_step;
+        if state.average_steps.len() != self.average_steps.len() {
+            return Err(TrainError::Data("the checkpoint has another number of ODEs".into()));
+        }
+        self.average_steps.clone_from(&state.average_steps);
+        self.best.clone_from(&state.best);
+        self.stopped = state.stopped;
         self.sums = state.sums;
         self.last_epoch.clone_from(&state.last_epoch);
         Ok(())
@@ -147,11 +156,14 @@ impl<D: Device> Trainer<D> {
         let state = State {
             at: self.course.at,
             updates: self.updates,
-            average_step: self.average_step,
+            average_steps: self.average_steps.clone(),
             parameters: self.parameters()?,
-            moments: self.device.moments()?,
+            moments: self.engine.moments()?,
+            best: self.best.clone(),
+            stopped: self.stopped,
             sums: self.sums,
             last_epoch: self.last_epoch.clone(),
+            averages: self.averages()?,
         };
         self.course.sound_moments(&state.moments)?;
         Ok(Checkpoint { config: self.config.clone(), classes: self.classes.clone(), state })
@@ -159,20 +171,18 @@ impl<D: Device> Trainer<D> {
 
     /// Starts from other parameters, e.g. those of a network trained before.
     pub fn set_parameters(&mut self, parameters: &[f64]) -> Result<(), TrainError> {
-        if parameters.len() != self.plan.parameters {
-            return Err(TrainError::Data(format!(
-                "{} parameters for a network of {}",
-                parameters.len(),
-                self.plan.parameters
-            )));
+        let wanted = self.engine.count();
+        if parameters.len() != wanted {
+            let message = format!("{} parameters for a network of {wanted}", parameters.len());
+            return Err(TrainError::Data(message));
         }
-        Ok(self.device.set_parameters(parameters)?)
+        Ok(self.engine.set_parameters(parameters)?)
     }
 
     /// The parameters, all finite.
     pub fn parameters(&mut self) -> Result<Vec<f64>, TrainError> {
         self.course.still_sound()?;
-        let parameters = self.device.parameters()?;
+        let parameters = self.engine.parameters()?;
         self.course.sound(parameters)
     }
 
@@ -181,14 +191,9 @@ impl<D: Device> Trainer<D> {
         &self.config
     }
 
-    /// The network's plan.
-    pub fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
-    /// The device.
-    pub fn device(&self) -> &D {
-        &self.device
+    /// The engine.
+    pub fn engine(&self) -> &E {
+        &self.engine
     }
 
     /// The batch that comes next; the phase is past the last when all is done.
@@ -214,7 +219,8 @@ impl<D: Device> Trainer<D> {
 
     /// Whether all epochs are done.
     pub fn is_finished(&self) -> bool {
-        self.config.phases.iter().skip(self.course.at.phase).all(|phase| phase.epochs == 0)
+        let left = self.config.phases.iter().skip(self.course.at.phase);
+        self.stopped || left.into_iter().all(|phase| phase.epochs == 0)
     }
 
     /// Trains on the next batch; `None` if all is done.
@@ -225,7 +231,7 @@ impl<D: Device> Trainer<D> {
             at = Position { phase: at.phase + 1, ..Position::default() };
         }
         self.course.at = at;
-        if at.phase >= self.config.phases.len() {
+        if self.stopped || at.phase >= self.config.phases.len() {
             return Ok(None);
         }
         if (at.epoch, at.batch) == (0, 0) {
@@ -240,10 +246,10 @@ impl<D: Device> Trainer<D> {
     }
 
     /// Trains to the end, showing every batch to `observe`, which may save checkpoints or break off.
-    pub fn run<E: From<TrainError>>(
+    pub fn run<X: From<TrainError>>(
         &mut self,
-        mut observe: impl FnMut(&mut Self, &Advance) -> Result<ControlFlow<()>, E>,
-    ) -> Result<Outcome, E> {
+        mut observe: impl FnMut(&mut Self, &Advance) -> Result<ControlFlow<()>, X>,
+    ) -> Result<Outcome, X> {
         while let Some(advance) = self.advance()? {
             if observe(self, &advance)?.is_break() {
                 return Ok(if self.is_finished() { Outcome::Finished } else { Outcome::Stopped });
@@ -252,31 +258,16 @@ impl<D: Device> Trainer<D> {
         Ok(Outcome::Finished)
     }
 
-    /// The network as it is now: its description, with the running average as first step and a record of the training,
-    /// and its weights.
-    pub fn finish(&mut self) -> Result<(Description, Tensors), TrainError> {
-        let parameters = self.parameters()?;
-        let step = inference_step(&self.config.solver, self.average_step);
-        let mut description = self.config.description(step, &self.classes);
-        description.training = serde_json::json!({
-            "program": concat!("gains ", env!("CARGO_PKG_VERSION")),
-            "device": self.device.name(),
-            "method": self.config.method,
-            "seed": self.config.seed,
-            "updates": self.updates,
-            "finished": self.is_finished(),
-            "last_epoch": self.last_epoch,
-            "config": self.config.to_toml(),
-        });
-        Ok((description, self.plan.scatter(&parameters)))
-    }
-
     fn begin_phase(&mut self) -> Result<(), TrainError> {
         let phase = &self.config.phases[self.course.at.phase];
         let (optimiser, step) = (phase.fresh_optimiser, phase.fresh_step);
         self.sums = EpochSums::default();
         if step {
-            self.average_step = 0.0;
+            self.average_steps.fill(0.0);
+        }
+        if self.averaging() {
+            let parameters = self.engine.parameters()?;
+            self.engine.set_averages(&parameters)?;
         }
         if optimiser {
             self.updates = 0;
@@ -285,9 +276,9 @@ impl<D: Device> Trainer<D> {
         Ok(())
     }
 
-    fn forget_moments(&mut self) -> Result<(), DeviceError> {
-        let zeros = vec![0.0; self.plan.parameters];
-        self.device.set_moments(&Moments { first: zeros.clone(), second: zeros })
+    fn forget_moments(&mut self) -> Result<(), TrainError> {
+        let zeros = vec![0.0; self.engine.count()];
+        Ok(self.engine.set_moments(&Moments { first: zeros.clone(), second: zeros })?)
     }
 
     fn end_epoch(&mut self, last: &BatchReport) -> Result<EpochReport, TrainError> {
@@ -298,7 +289,7 @@ impl<D: Device> Trainer<D> {
         let (save, look) = (due(rhythm.checkpoint, last_of_phase), due(rhythm.evaluation, last_of_phase));
         let mut report = self.sums.report(last);
         report.checkpoint_due = save;
-        if look && !self.test_labels.is_empty() {
+        if look && self.engine.samples().1 > 0 {
             report.evaluation = Some(self.evaluate()?);
         }
         self.sums = EpochSums::default();
@@ -311,10 +302,61 @@ impl<D: Device> Trainer<D> {
         Ok(report)
     }
 
-    /// How the network does on the test images, solved as in the present phase (the last one, if all is done).
+    /// How the network does on the test images, with the parameters it would ship with, solved as in the present phase (the last one, if all is done).
     pub fn evaluate(&mut self) -> Result<Evaluation, TrainError> {
         let at = self.course.at;
-        self.evaluate_at(at.phase.min(self.config.phases.len() - 1))
-            .map_err(|failure| self.course.failed(at, failure))
+        let phase = at.phase.min(self.config.phases.len() - 1);
+        let learned = self.averaging().then(|| self.engine.parameters()).transpose()?;
+        if learned.is_some() {
+            let shipped = self.engine.averages()?;
+            self.engine.set_parameters(&shipped)?;
+        }
+        let found = self.evaluate_at(phase);
+        if let Some(learned) = learned {
+            self.engine.set_parameters(&learned)?;
+        }
+        found.map_err(|failure| self.course.failed(at, failure))
     }
+
+    /// Whether the averages of the parameters are what is tested and shipped.
+    fn averaging(&self) -> bool {
+        self.config.optimiser.average > 0.0
+    }
+
+    /// The averages of the parameters, if they are kept, all finite.
+    fn averages(&mut self) -> Result<Vec<f64>, TrainError> {
+        if !self.averaging() {
+            return Ok(Vec::new());
+        }
+        let averages = self.engine.averages()?;
+        self.course.sound(averages)
+    }
+
+    /// The parameters the network ships with.
+    fn shipped(&mut self) -> Result<Vec<f64>, TrainError> {
+        let parameters = self.parameters()?;
+        let averages = self.averages()?;
+        Ok(if averages.is_empty() { parameters } else { averages })
+    }
+}
+
+#[cfg(test)]
+impl<E: Engine> Trainer<E> {
+    /// Running averages of first steps.
+    pub(crate) fn average_steps(&self) -> &[f64] {
+        &self.average_steps
+    }
+
+    /// Replaces them.
+    pub(crate) fn set_average_steps(&mut self, steps: Vec<f64>) {
+        self.average_steps = steps;
+    }
+}
+
+/// The solvers of a network's ODEs.
+fn solvers(description: &Description) -> impl Iterator<Item = &gains_core::description::SolverSpec> {
+    description.layers.iter().filter_map(|layer| match layer {
+        LayerSpec::Ode { solver, .. } => Some(solver),
+        _ => None,
+    })
 }

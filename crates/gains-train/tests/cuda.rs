@@ -8,7 +8,7 @@ use gains_core::Shape;
 use gains_core::description::{ControllerSpec, Description, LayerSpec, Method, SolverSpec, Task};
 use gains_train::cpu::Cpu;
 use gains_train::cuda::Cuda;
-use gains_train::device::{AdamStep, Batch, Device, Join, LabelData, StepForm, WidthNorm};
+use gains_train::device::{AdamStep, Batch, Device, Join, LabelData, Pull, StepForm, WidthNorm};
 use gains_train::plan::{OdePlan, Part, Plan};
 
 /// Whether there is a device to test.
@@ -308,13 +308,18 @@ fn run_rest<D: Device>(device: &mut D, plan: &Plan) -> Vec<(String, Vec<f64>)> {
     {
         let radius = random(52, n, 0.0, 0.5);
         let x = Pair::batch(device, head.input, &random(51, n, -3.0, 3.0), boxes.then_some(&radius[..]));
-        let back = device.loss(head, &x, &labels, 0.3, 0.7, norm).unwrap();
+        let back = device.loss(head, &x, &labels, Pull::CrossEntropy(0.3), 0.7, norm).unwrap();
         all.extend(fetch(device, head.input, &back, &format!("gradient of the loss ({boxes}, {norm:?})")));
         let ledger = device.take_ledger().unwrap();
         let t = if boxes { ledger.robust } else { ledger.clean };
         all.push(("tally".into(), vec![t.cross_entropy, t.width, t.correct, t.samples]));
+        all.push(("margins".into(), device.margins(head, &x, &labels).unwrap()));
+        let slopes = random(53, SAMPLES * classes, -0.1, 0.2);
+        let back = device.loss(head, &x, &labels, Pull::Margins(&slopes), 0.7, norm).unwrap();
+        all.extend(fetch(device, head.input, &back, &format!("gradient by margins ({boxes}, {norm:?})")));
+        assert_eq!(device.take_ledger().unwrap().gradient_norm, 0.0);
         device.freeze(true);
-        device.loss(head, &x, &labels, 0.3, 0.7, norm).unwrap();
+        device.loss(head, &x, &labels, Pull::CrossEntropy(0.3), 0.7, norm).unwrap();
         device.freeze(false);
         assert_eq!(device.take_ledger().unwrap().robust.samples, 0.0);
     }
@@ -325,6 +330,11 @@ fn run_rest<D: Device>(device: &mut D, plan: &Plan) -> Vec<(String, Vec<f64>)> {
             AdamStep { rate: 1e-2, decay: 1e-2, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, clip: 0.5, count };
         device.update(&adam).unwrap();
     }
+    let averages = random(54, plan.parameters, -1.0, 1.0);
+    device.set_averages(&averages).unwrap();
+    assert_eq!(device.averages().unwrap(), averages);
+    device.track(0.9).unwrap();
+    all.push(("averages".into(), device.averages().unwrap()));
     all.push(("norm".into(), vec![device.take_ledger().unwrap().gradient_norm]));
     all.push(("updated".into(), device.parameters().unwrap()));
     let moments = device.moments().unwrap();

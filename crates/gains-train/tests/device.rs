@@ -6,7 +6,7 @@ mod common;
 use common::{Case, batch, flat, unflat, values};
 use gains_core::description::Method;
 use gains_train::cpu::Cpu;
-use gains_train::device::{AdamStep, LabelData, Moments, WidthNorm, uniform};
+use gains_train::device::{AdamStep, LabelData, Moments, Pull, WidthNorm, uniform};
 use gains_train::{Batch, Device, StepForm};
 
 /// Everything a network of one ODE and a head computes from boxes, as bits.
@@ -25,7 +25,8 @@ fn run(case: &Case, threads: Option<usize>, form: StepForm, boxes: bool, samples
         width_weights: (0..samples).map(|i| i as f32).collect(),
     };
     let labels = cpu.labels(&labels).unwrap();
-    let pull = cpu.loss(head, &trial.end, &labels, 0.5, 0.01, WidthNorm::Absolute).unwrap();
+    let pull =
+        cpu.loss(head, &trial.end, &labels, Pull::CrossEntropy(0.5), 0.01, WidthNorm::Absolute).unwrap();
     let (layer_end, memory) = cpu.layer(&ode.dynamics[0], &x).unwrap();
     cpu.layer_back(&ode.dynamics[0], &x, &memory, &layer_end, true).unwrap();
     let start = cpu.step_back(ode, &x, trial.memory.as_ref().unwrap(), &pull, 0.1).unwrap();
@@ -110,7 +111,7 @@ fn adam_is_that_of_pytorch() {
     for count in 1..=5 {
         cpu.clear_gradients().unwrap();
         let x = batch(&mut cpu, &mut random, head.input, 2, None);
-        cpu.loss(head, &x, &labels, 1.0, 0.0, WidthNorm::Squared).unwrap();
+        cpu.loss(head, &x, &labels, Pull::CrossEntropy(1.0), 0.0, WidthNorm::Squared).unwrap();
         let gradients = cpu.gradients().unwrap();
         let step = AdamStep {
             rate: 0.05,
@@ -202,7 +203,7 @@ fn losses_count_right_answers_and_ties_are_wrong() {
     let mut x = vec![0.0; 30];
     (x[0], x[10], x[15]) = (1.0, 1.0, 0.25);
     let points = unflat(&mut cpu, &x[..15], false);
-    cpu.loss(head, &points, &labels, 1.0, 0.0, WidthNorm::Squared).unwrap();
+    cpu.loss(head, &points, &labels, Pull::CrossEntropy(1.0), 0.0, WidthNorm::Squared).unwrap();
     let clean = cpu.take_ledger().unwrap().clean;
     // The second sample ties all logits at 0, the third prefers class 1.
     assert_eq!((clean.correct, clean.samples), (1.0, 3.0));
@@ -210,7 +211,7 @@ fn losses_count_right_answers_and_ties_are_wrong() {
     let expected = (e + e * e + 2.0).ln() - 2.0 + 4.0_f64.ln() + (e + e * e + 2.0).ln() - 1.0;
     assert!((clean.cross_entropy - expected).abs() < 1e-12);
     let boxes = unflat(&mut cpu, &x, true);
-    cpu.loss(head, &boxes, &labels, 1.0, 0.0, WidthNorm::Squared).unwrap();
+    cpu.loss(head, &boxes, &labels, Pull::CrossEntropy(1.0), 0.0, WidthNorm::Squared).unwrap();
     let robust = cpu.take_ledger().unwrap().robust;
     // Differences to class 1 have rows −1, −2, −2, so widths 0.5, 1, 1 in the first sample.
     assert!((robust.width - (0.25 + 1.0 + 1.0)).abs() < 1e-12);

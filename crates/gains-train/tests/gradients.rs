@@ -7,7 +7,7 @@ use common::{Case, batch, flat, unflat, values};
 use gains_core::Shape;
 use gains_core::description::Method;
 use gains_train::cpu::{Cpu, Tensor};
-use gains_train::device::{Join, LabelData, WidthNorm};
+use gains_train::device::{Join, LabelData, Pull, WidthNorm};
 use gains_train::plan::LayerPlan;
 use gains_train::{Batch, Device, StepForm};
 
@@ -261,7 +261,7 @@ fn losses() {
                 |cpu, x| {
                     let labels = cpu.labels(&labels).unwrap();
                     cpu.take_ledger().unwrap();
-                    cpu.loss(head, x, &labels, weight, width_weight, norm).unwrap();
+                    cpu.loss(head, x, &labels, Pull::CrossEntropy(weight), width_weight, norm).unwrap();
                     let ledger = cpu.take_ledger().unwrap();
                     let tally = if radius.is_some() { ledger.robust } else { ledger.clean };
                     assert_eq!(tally.samples, 3.0);
@@ -269,9 +269,41 @@ fn losses() {
                 },
                 |cpu, x| {
                     let labels = cpu.labels(&labels).unwrap();
-                    cpu.loss(head, x, &labels, weight, width_weight, norm).unwrap()
+                    cpu.loss(head, x, &labels, Pull::CrossEntropy(weight), width_weight, norm).unwrap()
                 },
             );
         }
     }
+}
+
+/// A weighted sum of margins, by slopes from outside.
+#[test]
+fn margins() {
+    let mut random = fastrand::Rng::with_seed(14);
+    let case = Case::convolutions(15);
+    let head = &case.plan.head;
+    let mut cpu = case.cpu(1);
+    let labels = LabelData { labels: vec![2, 0, 3], width_weights: vec![0.0; 3] };
+    let slopes = values(&mut random, 3 * 4, -1.0, 1.0);
+    for radius in [None, Some(0.4)] {
+        let x = batch(&mut cpu, &mut random, head.input, 3, radius);
+        check(
+            &format!("margins {radius:?}"),
+            &mut cpu,
+            std::slice::from_ref(head),
+            &x,
+            |cpu, x| {
+                let labels = cpu.labels(&labels).unwrap();
+                let margins = cpu.margins(head, x, &labels).unwrap();
+                assert_eq!((margins[2], margins[4], margins[11]), (0.0, 0.0, 0.0), "the labels' own");
+                dot(&margins, &slopes)
+            },
+            |cpu, x| {
+                let labels = cpu.labels(&labels).unwrap();
+                cpu.loss(head, x, &labels, Pull::Margins(&slopes), 0.0, WidthNorm::Squared).unwrap()
+            },
+        );
+    }
+    let (x, labels) = (batch(&mut cpu, &mut random, head.input, 3, None), cpu.labels(&labels).unwrap());
+    assert!(cpu.loss(head, &x, &labels, Pull::Margins(&slopes[1..]), 0.0, WidthNorm::Squared).is_err());
 }

@@ -1,8 +1,11 @@
 //! Values that make no sense.
 
+mod described;
+
 use gains_ode::Tableau;
 
 use super::{Config, Method, Optimiser, Phase, PhaseSolver, Problem, SolverConfig};
+use crate::loss::Objective;
 use crate::schedule::RateSchedule;
 
 /// Most images of a batch: beyond it no device has the memory.
@@ -33,8 +36,19 @@ impl Config {
             "is empty",
             "name one, e.g. mnist, fashion-mnist or cifar10",
         )?;
-        self.check_network()?;
-        check_solver(&self.solver)?;
+        match self.is_described() {
+            true => self.check_described()?,
+            false => {
+                self.check_network()?;
+                check_solver(&self.solver)?;
+            }
+        }
+        if let Some(data) = &self.data {
+            self.check_data(data)?;
+        }
+        if let Some(selection) = &self.selection {
+            self.check_selection(selection)?;
+        }
         check_optimiser(&self.optimiser)?;
         ensure(
             self.epochs() > 0,
@@ -124,12 +138,18 @@ impl Config {
 
     fn check_phase(&self, phase: &Phase, key: &dyn Fn(&str) -> String) -> Result<(), Problem> {
         if let Some(eps) = &phase.eps {
-            within(key("eps.target"), eps.target, 0.0, 1.0, "pixels lie in [0, 1]")?;
+            let (most, why) = match self.own_inputs() {
+                None => (1.0, "pixels lie in [0, 1]"),
+                Some(_) => (1e6, "in the unit of the data, or in deviations with data.unit"),
+            };
+            within(key("eps.target"), eps.target, 0.0, most, why)?;
+            check_parts(key("eps.over"), eps.over)?;
             within(key("eps.beta"), eps.beta, 1.0, 100.0, "the paper uses 4")?;
             within(key("eps.middle"), eps.middle, 0.0, 1.0, "the paper uses 0.6")?;
         }
         within(key("q.start"), phase.q.start, 0.0, 0.5, "q is spent twice and cannot exceed a half")?;
         within(key("q.end"), phase.q.end, 0.0, 0.5, "q is spent twice and cannot exceed a half")?;
+        check_parts(key("q.over"), phase.q.over)?;
         ensure(phase.q.first <= phase.q.last, &key("q"), "first comes after last", "exchange them")?;
         for (index, entry) in phase.kappa.iter().enumerate() {
             ensure(
@@ -140,17 +160,22 @@ impl Config {
             )?;
         }
         ensure(
-            phase.kappa.is_sorted_by(|a, b| a.from < b.from),
+            phase.kappa.is_sorted_by(|a, b| a.first(phase.epochs) < b.first(phase.epochs)),
             &key("kappa"),
             "the epochs do not ascend",
             "sort the entries by `from`",
         )?;
         let loss = &phase.loss;
         within(key("loss.robust"), loss.robust, 0.0, 1.0, "the rest to 1 is the weight of the plain loss")?;
-        for (name, weight) in [("width", loss.width), ("error", loss.error), ("steady", loss.steady)] {
+        for (name, weight) in
+            [("width", loss.width), ("error", loss.error), ("steady", loss.steady), ("alive", loss.alive)]
+        {
             within(key(&format!("loss.{name}")), weight, 0.0, 1e9, "0 switches it off")?;
         }
-        within(key("attack.fraction"), phase.attack.fraction, f64::MIN_POSITIVE, 1.0, "the paper uses 0.2")?;
+        let positive = f64::MIN_POSITIVE;
+        within(key("loss.alive_target"), loss.alive_target, positive, 1e3, "0.5 is half the state's size")?;
+        within(key("attack.fraction"), phase.attack.fraction, positive, 2.0, "the paper uses 0.2")?;
+        self.check_objective(phase, key)?;
         if let PhaseSolver::Euler { steps } = phase.solver {
             ensure(
                 (1..=10_000).contains(&steps),
@@ -166,7 +191,7 @@ impl Config {
             )?;
         }
         ensure(
-            loss.steady == 0.0 || !self.network.dynamics.time,
+            loss.steady == 0.0 || self.is_described() || !self.network.dynamics.time,
             &key("loss.steady"),
             "a steady state needs dynamics without time",
             "set network.dynamics.time = false",
@@ -196,19 +221,51 @@ impl Config {
             "the paper uses 10",
         )
     }
+
+    fn check_objective(&self, phase: &Phase, key: &dyn Fn(&str) -> String) -> Result<(), Problem> {
+        let loss = phase.objective.loss();
+        if let Some((name, value, least)) = loss.setting() {
+            let hint = "a part of the whole: 1 is the interval loss alone";
+            within(key(&format!("objective.{name}")), value, least, 1.0, hint)?;
+        }
+        ensure(
+            self.method == Method::Provable || phase.objective == Objective::default(),
+            &key("objective"),
+            "only provable training has boxes to choose a loss for",
+            "set method = \"provable\" or leave it out",
+        )?;
+        ensure(
+            !loss.attacks() || phase.attack.steps > 0,
+            &key("attack.steps"),
+            "is 0, and the objective is about attacked images",
+            "add e.g. attack = { steps = 3, fraction = 0.5 }",
+        )
+    }
+}
+
+/// Whether parts of a phase are in order.
+fn check_parts(key: String, over: Option<[f64; 2]>) -> Result<(), Problem> {
+    let right = over.is_none_or(|[first, last]| (0.0..=last).contains(&first) && last <= 1.0);
+    ensure(
+        right,
+        &key,
+        "must be two parts of the phase, in order",
+        "e.g. [0, 0.6]: from its beginning to 60 % of it",
+    )
 }
 
 /// Whether the solver can be trained with.
 pub(crate) fn check_solver(solver: &SolverConfig) -> Result<(), Problem> {
-    if let Some(message) = solver.spec(solver.minimum_step.max(1e-3)).problem() {
-        return Err(problem("solver", message, "the paper's solver is the default"));
-    }
     ensure(
         Tableau::of(solver.method).estimates_error(),
         "solver.method",
         "has no error estimate to choose steps by",
         "use dopri5, bosh3, fehlberg2 or dopri8",
-    )
+    )?;
+    match solver.spec(solver.minimum_step.max(1e-3)).problem() {
+        Some(message) => Err(problem("solver", message, "the paper's solver is the default")),
+        None => Ok(()),
+    }
 }
 
 /// Whether the optimiser's numbers make sense.
@@ -218,6 +275,8 @@ pub(crate) fn check_optimiser(adam: &Optimiser) -> Result<(), Problem> {
         ("optimiser.decay", adam.decay, 0.0, 10.0),
         ("optimiser.beta1", adam.beta1, 0.0, 1.0_f64.next_down()),
         ("optimiser.beta2", adam.beta2, 0.0, 1.0_f64.next_down()),
+        ("optimiser.average", adam.average, 0.0, 1.0_f64.next_down()),
+        ("optimiser.warmup", adam.warmup, 0.0, 1.0),
         ("optimiser.epsilon", adam.epsilon, f64::MIN_POSITIVE, 1.0),
         ("optimiser.clip", adam.clip, f64::MIN_POSITIVE, f64::MAX),
     ] {
@@ -227,6 +286,18 @@ pub(crate) fn check_optimiser(adam: &Optimiser) -> Result<(), Problem> {
         RateSchedule::Constant => Ok(()),
         RateSchedule::MultiStep { factor, .. } => {
             within("optimiser.schedule.factor".into(), *factor, f64::MIN_POSITIVE, 1.0, "0.1 is usual")
+        }
+        RateSchedule::Drops { at, factor } => {
+            for part in at {
+                within(
+                    "optimiser.schedule.at".into(),
+                    *part,
+                    0.0,
+                    1.0,
+                    "parts of a phase, e.g. [0.8, 0.95]",
+                )?;
+            }
+            within("optimiser.schedule.factor".into(), *factor, f64::MIN_POSITIVE, 1.0, "0.2 is usual")
         }
         RateSchedule::Cosine { floor } => {
             within("optimiser.schedule.floor".into(), *floor, 0.0, 1.0, "0 lets the rate end at 0")

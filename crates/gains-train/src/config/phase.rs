@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::device::{StepForm, WidthNorm};
-use crate::schedule::{Sin, Smooth, Trajectories};
+use crate::loss::Objective;
+use crate::schedule::{Sin, Smooth, Trajectories, trajectories};
 
 /// How the ODE is solved during a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,9 +58,11 @@ pub struct Phase {
     pub eps: Option<Smooth>,
     /// q₁ = q₂: how far the sampling strays from the trajectory of the images themselves.
     pub q: Sin,
+    /// What is minimised in provable training, apart from regularisers.
+    pub objective: Objective,
     /// Weights in the loss.
     pub loss: LossWeights,
-    /// How images are attacked, in adversarial training.
+    /// How images are attacked, in adversarial training and where the objective asks for it.
     pub attack: Attack,
     /// κ: how many trajectories are sampled.
     pub kappa: Vec<Trajectories>,
@@ -78,10 +81,52 @@ impl Default for Phase {
             solver: PhaseSolver::Controlled,
             eps: None,
             q: Sin::default(),
+            objective: Objective::default(),
             loss: LossWeights::default(),
             attack: Attack::default(),
-            kappa: vec![Trajectories { from: 0, count: 1 }],
+            kappa: vec![Trajectories::new(0, 1)],
         }
+    }
+}
+
+impl Phase {
+    /// The perturbation in a batch of an epoch.
+    pub fn eps_in(&self, epoch: u32, batch: u32, batches: u32) -> f64 {
+        self.eps.map_or(0.0, |eps| eps.within(self.epochs).in_batch(epoch, batch, batches))
+    }
+
+    /// q in an epoch.
+    pub fn q_at(&self, epoch: u32) -> f64 {
+        self.q.within(self.epochs).at(epoch)
+    }
+
+    /// κ in an epoch.
+    pub fn kappa_at(&self, epoch: u32) -> u32 {
+        trajectories(&self.kappa, epoch, self.epochs)
+    }
+
+    /// Gives the phase another length, and the schedules in it the same parts of that length.
+    pub fn stretch(&mut self, epochs: u32) {
+        let (before, after) = (f64::from(self.epochs), f64::from(epochs));
+        self.epochs = epochs;
+        if before == 0.0 {
+            return;
+        }
+        let scale = |epoch: u32| (f64::from(epoch) * after / before).round() as u32;
+        if let Some(eps) = &mut self.eps {
+            (eps.start, eps.length) = (scale(eps.start), scale(eps.length));
+        }
+        (self.q.first, self.q.last) = (scale(self.q.first), scale(self.q.last));
+        for entry in &mut self.kappa {
+            entry.from = scale(entry.from);
+        }
+        // Entries that fall together: the later one holds.
+        let mut kept: Vec<Trajectories> = Vec::with_capacity(self.kappa.len());
+        for entry in &self.kappa {
+            kept.retain(|earlier| earlier.first(epochs) < entry.first(epochs));
+            kept.push(*entry);
+        }
+        self.kappa = kept;
     }
 }
 
@@ -100,11 +145,23 @@ pub struct LossWeights {
     /// Weight of how far the state still moves after the end time (TisODE): the mean over the batch of
     /// `‖z(2T) − z(T)‖₁`, which is `‖∫ |g| dt‖₁` from T to 2T as g ≥ 0 behind its last ReLU.
     pub steady: f64,
+    /// Weight of how far the motion of the state in the neural ODE stays behind `alive_target`.
+    pub alive: f64,
+    /// How far the state should move at least, as a part of its size.
+    pub alive_target: f64,
 }
 
 impl Default for LossWeights {
     fn default() -> Self {
-        Self { robust: 0.66, width: 0.01, width_norm: WidthNorm::Squared, error: 0.0, steady: 0.0 }
+        Self {
+            robust: 0.66,
+            width: 0.01,
+            width_norm: WidthNorm::Squared,
+            error: 0.0,
+            steady: 0.0,
+            alive: 0.0,
+            alive_target: 0.5,
+        }
     }
 }
 

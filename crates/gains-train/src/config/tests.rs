@@ -20,6 +20,9 @@ fn an_unknown_key_is_shown_with_its_line() {
         ("[[phases]]\nepochs = 3\n[phases.eps]\ntarget = 0.1\nlenght = 4", "lenght", "line 5"),
         ("[[phases]]\nepochs = -3", "epochs", "line 2"),
         ("[[phases]]\nepochs = 3\nsolver = { type = 'euler', step = 2 }", "step", "line 3"),
+        ("[[phases]]\nepochs = 3\nobjective = { type = 'sabr', lambda = 0.4 }", "lambda", "line 3"),
+        ("[[phases]]\nepochs = 3\nobjective = { type = 'interval', part = 0.4 }", "part", "line 3"),
+        ("[[phases]]\nepochs = 3\nobjective = { type = 'ibp' }", "ibp", "line 3"),
         ("seed = 'x'\n[[phases]]\nepochs = 3", "seed", "line 1"),
         ("method = 'provabel'\n[[phases]]\nepochs = 3", "provabel", "line 1"),
     ] {
@@ -53,9 +56,57 @@ fn absurd_values_are_named() {
         (format!("{provable}eps = {{ target = 0.1 }}\nq = {{ end = 0.6 }}"), "phases[0].q.end"),
         (format!("{provable}eps = {{ target = 0.1 }}\nloss = {{ robust = -1.0 }}"), "phases[0].loss.robust"),
         ("[[phases]]\nloss = { steady = 0.1 }".to_string(), "phases[0].loss.steady"),
+        ("[[phases]]\nloss = { alive = -1.0 }".to_string(), "phases[0].loss.alive"),
+        ("[[phases]]\nloss = { alive_target = 0.0 }".to_string(), "phases[0].loss.alive_target"),
+        ("[[phases]]\nobjective = { type = 'sabr' }".to_string(), "phases[0].objective"),
+        (
+            format!("{provable}eps = {{ target = 0.1 }}\nobjective = {{ type = 'sabr', part = 0.0 }}"),
+            "phases[0].objective.part",
+        ),
+        (
+            format!("{provable}eps = {{ target = 0.1 }}\nobjective = {{ type = 'exp_ibp', alpha = nan }}"),
+            "phases[0].objective.alpha",
+        ),
+        (
+            format!("{provable}eps = {{ target = 0.1 }}\nobjective = {{ type = 'mtl_ibp', alpha = 1.5 }}"),
+            "phases[0].objective.alpha",
+        ),
+        (
+            format!(
+                "{provable}eps = {{ target = 0.1 }}\nobjective = {{ type = 'cc_ibp' }}\nattack = {{ steps = 0 }}"
+            ),
+            "phases[0].attack.steps",
+        ),
+        (format!("[optimiser]\naverage = 1.0\n{MINIMAL}"), "optimiser.average"),
+        (
+            format!("[optimiser]\nschedule = {{ type = 'drops', at = [0.5, 1.5], factor = 0.2 }}\n{MINIMAL}"),
+            "optimiser.schedule.at",
+        ),
         ("[[phases]]\neps = { target = 0.1 }".to_string(), "phases[0].eps"),
     ] {
         let ConfigError::Value(problem) = refused(&text) else { panic!("{text}") };
         assert_eq!(problem.key, key, "{text}: {problem}");
     }
+}
+
+#[test]
+fn a_phase_of_another_length_has_the_same_schedules() {
+    let text = "method = 'provable'\n[[phases]]\nepochs = 100\neps = { target = 0.1, start = 10, length = 60 }\n\
+                q = { start = 0.15, end = 0.33, first = 10, last = 80 }\n\
+                kappa = [{ from = 0, count = 2 }, { from = 25, count = 4 }, { from = 65, count = 8 }]";
+    let whole = Config::from_toml(text).unwrap();
+    let mut half = whole.clone();
+    half.phases[0].stretch(50);
+    let eps = |config: &Config, epoch| config.phases[0].eps.unwrap().at(epoch);
+    assert_eq!((eps(&half, 4), eps(&half, 34)), (0.0, 0.1));
+    assert!((eps(&half, 20) - eps(&whole, 41)).abs() < 1e-3);
+    assert_eq!((half.phases[0].q.first, half.phases[0].q.last), (5, 40));
+    let from: Vec<u32> = half.phases[0].kappa.iter().map(|entry| entry.from).collect();
+    assert_eq!(from, [0, 13, 33]);
+    let mut short = whole.clone();
+    short.phases[0].stretch(1);
+    assert!(short.problem().is_none(), "{:?}", short.problem());
+    assert_eq!(short.phases[0].kappa.len(), 2, "{:?}", short.phases[0].kappa);
+    assert_eq!(eps(&short, 0), 0.1, "the only epoch is at the full perturbation");
+    whole.clone().phases[0].stretch(0);
 }

@@ -9,7 +9,7 @@ use super::kernel::Kernel;
 use super::real::Real;
 use super::tile::Tiling;
 use super::{Cpu, Tensor};
-use crate::device::{Batch, DeviceError, LabelData, Tally, WidthNorm};
+use crate::device::{Batch, DeviceError, LabelData, Pull, Tally, WidthNorm};
 use crate::plan::LayerPlan;
 
 /// What one part of a batch contributes.
@@ -23,7 +23,7 @@ struct Part<F> {
 /// What is weighed how.
 struct Terms<'a> {
     labels: &'a LabelData,
-    weight: f64,
+    pull: Pull<'a>,
     width_weight: f64,
     norm: WidthNorm,
 }
@@ -34,7 +34,7 @@ impl<F: Real> Cpu<F> {
         head: &LayerPlan,
         x: &Batch<Tensor<F>>,
         labels: &LabelData,
-        weight: f64,
+        pull: Pull<'_>,
         width_weight: f64,
         norm: WidthNorm,
     ) -> Result<Batch<Tensor<F>>, DeviceError> {
@@ -44,12 +44,13 @@ impl<F: Real> Cpu<F> {
         }
         let (entries, classes) = (head.input.len(), head.output.channels);
         let samples = x.samples(entries)?;
-        if labels.labels.len() != samples || labels.labels.iter().any(|y| usize::from(*y) >= classes) {
-            return Err(DeviceError::Failed(format!(
-                "the labels do not fit {samples} samples of {classes} classes"
-            )));
+        check_labels(labels, samples, classes)?;
+        if let Pull::Margins(slopes) = pull
+            && slopes.len() != samples * classes
+        {
+            return Err(super::mismatch("slopes of margins", samples * classes, slopes.len()));
         }
-        let terms = Terms { labels, weight, width_weight, norm };
+        let terms = Terms { labels, pull, width_weight, norm };
         let tiling = Tiling::new(samples, entries);
         let inputs = x.lanes();
         let mut gradient = vec![vec![F::ZERO; samples * entries]; inputs.len()];
@@ -89,18 +90,38 @@ impl<F: Real> Cpu<F> {
         }
         Ok(Batch::of_lanes(gradient))
     }
+
+    /// The upper bounds of `D`.
+    pub(super) fn head_margins(
+        &self,
+        head: &LayerPlan,
+        x: &Batch<Tensor<F>>,
+        labels: &LabelData,
+    ) -> Result<Vec<f64>, DeviceError> {
+        let kernel = self.kernel(head)?;
+        let entries = head.input.len();
+        let samples = x.samples(entries)?;
+        check_labels(labels, samples, head.output.channels)?;
+        let lanes = x.lanes();
+        let of_sample = |sample: usize| {
+            let x: Vec<_> = lanes.iter().map(|lane| &lane[sample * entries..][..entries]).collect();
+            let (centre, radius) = margins(kernel, usize::from(labels.labels[sample]), &x);
+            centre.into_iter().zip(radius).map(|(c, r)| c + r).collect::<Vec<f64>>()
+        };
+        Ok((0..samples).flat_map(of_sample).collect())
+    }
 }
 
-fn one_sample<F: Real>(
-    kernel: &Kernel<F>,
-    terms: &Terms<'_>,
-    sample: usize,
-    x: &[&[F]],
-    out: &mut [&mut [F]],
-    sums: &mut Part<F>,
-) {
+fn check_labels(labels: &LabelData, samples: usize, classes: usize) -> Result<(), DeviceError> {
+    if labels.labels.len() == samples && labels.labels.iter().all(|y| usize::from(*y) < classes) {
+        return Ok(());
+    }
+    Err(DeviceError::Failed(format!("the labels do not fit {samples} samples of {classes} classes")))
+}
+
+/// Centres and radii of `D`, 0 for the label.
+fn margins<F: Real>(kernel: &Kernel<F>, label: usize, x: &[&[F]]) -> (Vec<f64>, Vec<f64>) {
     let (entries, classes) = (x[0].len(), kernel.bias.len());
-    let label = usize::from(terms.labels.labels[sample]);
     let row = |class: usize| &kernel.transposed[0][class * entries..][..entries];
     let own = row(label);
     let mut centre = vec![0.0; classes];
@@ -116,6 +137,22 @@ fn one_sample<F: Real>(
                 row(class).iter().zip(own).zip(*radii).map(|((w, o), r)| ((*w - *o).abs() * *r).wide()).sum();
         }
     }
+    (centre, radius)
+}
+
+fn one_sample<F: Real>(
+    kernel: &Kernel<F>,
+    terms: &Terms<'_>,
+    sample: usize,
+    x: &[&[F]],
+    out: &mut [&mut [F]],
+    sums: &mut Part<F>,
+) {
+    let (entries, classes) = (x[0].len(), kernel.bias.len());
+    let label = usize::from(terms.labels.labels[sample]);
+    let row = |class: usize| &kernel.transposed[0][class * entries..][..entries];
+    let own = row(label);
+    let (centre, radius) = margins(kernel, label, x);
     // A NaN logit must reach the loss, which `max` alone would not let it do.
     let worst: Vec<f64> = centre.iter().zip(&radius).map(|(c, r)| c + r).collect();
     let top = worst.iter().copied().fold(0.0, f64::max);
@@ -127,7 +164,10 @@ fn one_sample<F: Real>(
     }
     let share = f64::from(terms.labels.width_weights[sample]);
     for class in (0..classes).filter(|class| *class != label) {
-        let pull = terms.weight * (worst[class] - top).exp() / total;
+        let pull = match terms.pull {
+            Pull::CrossEntropy(weight) => weight * (worst[class] - top).exp() / total,
+            Pull::Margins(slopes) => slopes[sample * classes + class],
+        };
         let (g_centre, mut g_radius) = (F::of(pull), pull);
         if x.len() == 2 {
             let width = 2.0 * radius[class];

@@ -2,7 +2,6 @@
 //! threads in parts, and sums over parts are formed in order, so that neither the number of threads nor their timing
 //! shows in any result.
 
-pub(crate) mod adam;
 mod difference;
 mod difference_back;
 mod entries;
@@ -28,9 +27,10 @@ use self::kernel::Kernel;
 pub use self::real::Real;
 pub use self::{join::JoinMemory, layer::LayerMemory, solver::StepMemory};
 use crate::device::{
-    AdamStep, Batch, Device, DeviceError, Join, LabelData, Ledger, Measure, Moments, StepForm, Trial,
+    AdamStep, Batch, Device, DeviceError, Join, LabelData, Ledger, Measure, Moments, Pull, StepForm, Trial,
     WidthNorm,
 };
+use crate::optimiser;
 use crate::plan::{LayerPlan, OdePlan, Plan};
 
 /// Numbers, one row per sample, channels last.
@@ -47,6 +47,8 @@ pub struct Cpu<F: Real> {
     gradients: Vec<F>,
     first: Vec<F>,
     second: Vec<F>,
+    /// Running averages of the parameters.
+    averages: Vec<F>,
     images: Vec<u8>,
     ledger: Ledger,
     frozen: bool,
@@ -85,6 +87,7 @@ impl<F: Real> Cpu<F> {
             frozen: false,
             gradients: zeros.clone(),
             first: zeros.clone(),
+            averages: zeros.clone(),
             second: zeros,
             images: Vec::new(),
             ledger: Ledger::default(),
@@ -299,11 +302,20 @@ impl<F: Real> Device for Cpu<F> {
         head: &LayerPlan,
         x: &Batch<Self::Tensor>,
         labels: &Self::Labels,
-        weight: f64,
+        pull: Pull<'_>,
         width_weight: f64,
         norm: WidthNorm,
     ) -> Result<Batch<Self::Tensor>, DeviceError> {
-        self.head_loss(head, x, labels, weight, width_weight, norm)
+        self.head_loss(head, x, labels, pull, width_weight, norm)
+    }
+
+    fn margins(
+        &mut self,
+        head: &LayerPlan,
+        x: &Batch<Self::Tensor>,
+        labels: &Self::Labels,
+    ) -> Result<Vec<f64>, DeviceError> {
+        self.head_margins(head, x, labels)
     }
 
     fn take_ledger(&mut self) -> Result<Ledger, DeviceError> {
@@ -317,9 +329,27 @@ impl<F: Real> Device for Cpu<F> {
 
     fn update(&mut self, step: &AdamStep) -> Result<(), DeviceError> {
         let moments = (&mut self.first[..], &mut self.second[..]);
-        self.ledger.gradient_norm = adam::update(step, &mut self.parameters, &self.gradients, moments);
+        let (parameters, gradients) = (&mut self.parameters, &self.gradients);
+        self.ledger.gradient_norm =
+            optimiser::update(optimiser::Method::Adam, step, None, parameters, gradients, moments);
         self.refresh();
         Ok(())
+    }
+
+    fn track(&mut self, decay: f64) -> Result<(), DeviceError> {
+        let (keep, take) = (F::of(decay), F::of(1.0 - decay));
+        for (average, parameter) in self.averages.iter_mut().zip(&self.parameters) {
+            *average = keep * *average + take * *parameter;
+        }
+        Ok(())
+    }
+
+    fn averages(&mut self) -> Result<Vec<f64>, DeviceError> {
+        Ok(widen(&self.averages))
+    }
+
+    fn set_averages(&mut self, averages: &[f64]) -> Result<(), DeviceError> {
+        narrow("averages", averages, &mut self.averages)
     }
 
     fn parameters(&mut self) -> Result<Vec<f64>, DeviceError> {

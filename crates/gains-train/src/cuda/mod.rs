@@ -6,22 +6,30 @@
 //! registers. The way back is one more, and the gradients of the weights of all its stages a third. Sums over samples
 //! go through per-block slabs that are added up in a fixed order, so a run repeats itself bit for bit.
 
+mod contract;
+mod gradient;
+mod head;
+mod images;
+mod join;
+mod layer;
 mod memory;
-mod operations;
+mod optimiser;
 mod programs;
 mod source;
+mod step;
 
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DeviceRepr, LaunchConfig};
 use gains_core::Shape;
 
+use head::Recorded;
 pub use memory::Buffer;
 use memory::{Pool, failed};
-use operations::Recorded;
+
 use programs::Programs;
 
-use crate::device::DeviceError;
+use crate::device::{Batch, DeviceError};
 use crate::plan::{LayerPlan, Part, Plan};
 
 /// The oldest driver interface the kernels were tried with.
@@ -54,6 +62,8 @@ pub struct Cuda {
     gradients: Buffer,
     first: Buffer,
     second: Buffer,
+    /// Running averages of the parameters.
+    averages: Buffer,
     norm: Buffer,
     normal: Buffer,
     images: Option<Buffer>,
@@ -151,6 +161,7 @@ impl Cuda {
             gradients: pool.zeros(plan.parameters)?,
             first: pool.zeros(plan.parameters)?,
             second: pool.zeros(plan.parameters)?,
+            averages: pool.zeros(plan.parameters)?,
             norm: pool.zeros(2)?,
             normal: pool.of(&normal)?,
             images: None,
@@ -262,9 +273,25 @@ impl Cuda {
         Ok(())
     }
 
+    /// An uninitialised batch, of boxes or points.
+    fn like(&self, boxes: bool, len: usize) -> Result<Batch<Buffer>, DeviceError> {
+        let radius = if boxes { Some(self.pool.floats(len)?) } else { None };
+        Ok(Batch { centre: self.pool.floats(len)?, radius })
+    }
+
     fn picture(&self) -> Picture {
         Picture([self.plan.input.channels as i32, self.plan.input.positions() as i32])
     }
+}
+
+/// The address of the radii, 0 for points.
+fn radius(batch: &Batch<Buffer>) -> u64 {
+    batch.radius.as_ref().map_or(0, Buffer::at)
+}
+
+/// Numbers for each entry: 1 for points, 2 for boxes.
+fn lanes(batch: &Batch<Buffer>) -> usize {
+    1 + usize::from(batch.radius.is_some())
 }
 
 /// Opens the driver and a device, or says what is missing.

@@ -44,6 +44,12 @@ impl ForecastConfig {
             "each series is solved to its own time",
         )?;
         check_optimiser(&self.optimiser)?;
+        ensure(
+            self.optimiser.average == 0.0,
+            "optimiser.average",
+            "weights of forecasting networks are not averaged",
+            "set it to 0; selection keeps the best network",
+        )?;
         self.check_perturbation()?;
         let loss = &self.loss;
         within("loss.robust".into(), loss.robust, 0.0, 1.0, "the rest to 1 is the weight of the plain loss")?;

@@ -223,6 +223,11 @@ impl ForecastConfig {
         config.problem().map_or(Ok(config), |problem| Err(problem.into()))
     }
 
+    /// Whether a perturbation is the one the run is for: networks from before are no candidates, however small their error.
+    pub fn is_reached(&self, eps: f64) -> bool {
+        self.eps.is_none_or(|schedule| self.method != ForecastMethod::Provable || eps >= schedule.target)
+    }
+
     /// Whether a TOML file says that it is about forecasting.
     pub fn is_meant_by(text: &str) -> bool {
         let task = |table: toml::Table| table.get("task").and_then(|task| task.as_str().map(String::from));

@@ -25,7 +25,7 @@ mod tests;
 pub mod trainer;
 
 pub use checkpoint::{ForecastCheckpoint, ForecastState};
-pub use config::{ForecastConfig, ForecastMethod};
+pub use config::{ForecastConfig, ForecastMethod, PerturbationConfig};
 pub use metrics::{ForecastBatch, ForecastEpoch, ForecastMeans};
 pub use network::{Network, Weights};
 pub use presets::ForecastPreset;

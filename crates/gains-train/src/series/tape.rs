@@ -9,43 +9,8 @@ use std::sync::Arc;
 use super::network::{Layer, Weights};
 use super::ops::{affine, combine, gates};
 use crate::cpu::Real;
-
-/// Points, or boxes given by centre and radius, row by row.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Matrix<F> {
-    /// Samples.
-    pub rows: usize,
-    /// Entries of each.
-    pub columns: usize,
-    /// The points, or the centres.
-    pub centre: Vec<F>,
-    /// The radii; empty for points.
-    pub radius: Vec<F>,
-}
-
-impl<F: Real> Matrix<F> {
-    /// Zeros.
-    pub fn zeros(rows: usize, columns: usize, boxes: bool) -> Self {
-        let size = rows * columns;
-        let radius = vec![F::ZERO; if boxes { size } else { 0 }];
-        Self { rows, columns, centre: vec![F::ZERO; size], radius }
-    }
-
-    /// Points.
-    pub fn points(rows: usize, columns: usize, values: Vec<F>) -> Self {
-        Self { rows, columns, centre: values, radius: Vec::new() }
-    }
-
-    /// Whether these are boxes.
-    pub fn is_box(&self) -> bool {
-        !self.radius.is_empty()
-    }
-
-    /// The lanes: centres and, for boxes, radii.
-    pub(super) fn lanes(&self) -> impl Iterator<Item = &[F]> {
-        [&self.centre[..], &self.radius[..]].into_iter().filter(|lane| !lane.is_empty())
-    }
-}
+pub use crate::gradients::Gradients;
+pub use crate::matrix::Matrix;
 
 /// A value on a tape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,31 +26,6 @@ enum Source<F> {
     Combine { base: ValueId, terms: Vec<(ValueId, F)>, scale: Arc<[F]> },
     Sample { latent: ValueId, noise: Vec<F> },
     Stack { pieces: Vec<(ValueId, usize, usize)> },
-}
-
-/// Gradients of the parameters: of the weights as such, and of their magnitudes.
-#[derive(Clone, Debug)]
-pub struct Gradients<F> {
-    pub(super) signed: Vec<F>,
-    pub(super) magnitudes: Vec<F>,
-}
-
-impl<F: Real> Gradients<F> {
-    /// Zeros.
-    pub fn new(parameters: usize, boxes: bool) -> Self {
-        let magnitudes = vec![F::ZERO; if boxes { parameters } else { 0 }];
-        Self { signed: vec![F::ZERO; parameters], magnitudes }
-    }
-
-    /// Adds them to `total`.
-    pub fn settle(&self, parameters: &[F], total: &mut [F]) {
-        for (sum, value) in total.iter_mut().zip(&self.signed) {
-            *sum += *value;
-        }
-        for ((sum, value), parameter) in total.iter_mut().zip(&self.magnitudes).zip(parameters) {
-            *sum += parameter.sign() * *value;
-        }
-    }
 }
 
 /// Values in the order they were computed, all points or all boxes. Gradients of values used several times add up;
@@ -204,12 +144,7 @@ impl<'w, F: Real> Tape<'w, F> {
         let value = &self.values[id.0];
         let sum = self.gradients[id.0]
             .get_or_insert_with(|| Matrix::zeros(value.rows, value.columns, value.is_box()));
-        for (s, p) in sum.centre.iter_mut().zip(&part.centre) {
-            *s += *p;
-        }
-        for (s, p) in sum.radius.iter_mut().zip(&part.radius) {
-            *s += *p;
-        }
+        sum.add(part);
     }
 
     /// Takes all gradients back to the parameters.

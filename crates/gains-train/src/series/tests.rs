@@ -336,6 +336,20 @@ fn provable_training_narrows_boxes() {
     assert!(build(description, &tensors, "x".into()).is_ok());
 }
 
+/// A network that does not learn is best at once; but it is not what the run is for before eps is reached.
+#[test]
+fn no_network_is_chosen_before_eps_is_reached() {
+    let mut config = provable();
+    config.epochs = 8;
+    config.eps = Some(Smooth::new(0.1, 1, 5));
+    config.optimiser.rate = 1e-12;
+    config.selection.from = 0;
+    let mut trainer = trainer::<f32>(config, 1);
+    let epochs = to_end(&mut trainer);
+    assert!(epochs.iter().all(|epoch| !epoch.best || epoch.eps == 0.1));
+    assert!(epochs[5].best && trainer.best().unwrap().epoch >= 5, "the first that counts is the best so far");
+}
+
 #[test]
 fn a_run_that_diverges_says_so_and_saves_nothing() {
     // Finite, but not in float32.

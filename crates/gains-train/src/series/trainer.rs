@@ -266,7 +266,7 @@ impl<F: Real> ForecastTrainer<F> {
             report.validation = Some(validation);
             let selection = self.config.selection;
             let better = self.best.as_ref().is_none_or(|best| validation < best.validation);
-            if epoch >= selection.from && better {
+            if epoch >= selection.from && self.config.is_reached(last.eps) && better {
                 report.best = true;
                 let parameters = self.parameters()?;
                 self.best = Some(Best { epoch, validation, average_step: self.average_step, parameters });

@@ -4,6 +4,7 @@ use crate::config::Problem;
 use crate::device::DeviceError;
 use crate::metrics::Position;
 use crate::plan::PlanError;
+use crate::solve::Failure;
 
 /// Why a run stopped.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +29,15 @@ pub enum TrainError {
         /// What was no number.
         what: String,
     },
+}
+
+impl From<Failure> for TrainError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Device(error) => error.into(),
+            Failure::Diverged(what) => Self::Data(what),
+        }
+    }
 }
 
 impl TrainError {

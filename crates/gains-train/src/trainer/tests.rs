@@ -4,7 +4,10 @@ use super::*;
 use crate::config::{Aggregation, Method, PhaseSolver};
 use crate::cpu::Cpu;
 use crate::device::{StepForm, WidthNorm};
-use crate::pass::FirstStep;
+use crate::engine::{Engine, FirstStep};
+use crate::loss::{CcIbp, ExpIbp, MtlIbp, Objective, Sabr};
+
+mod objectives;
 
 /// A small network on 8×8 images, with everything the paper's has.
 const TINY: &str = r#"
@@ -55,7 +58,7 @@ fn images(count: usize, seed: u64) -> (Vec<u8>, Vec<u8>) {
     (pixels, labels)
 }
 
-fn trainer<F: crate::cpu::Real>(config: Config, count: usize) -> Trainer<Cpu<F>> {
+fn trainer<F: crate::cpu::Real>(config: Config, count: usize) -> Trainer<Fused<Cpu<F>>> {
     let (pixels, labels) = images(count, 1);
     let (test_pixels, test_labels) = images(20, 2);
     let plan = Plan::new(&config.description(0.1, &classes())).unwrap();
@@ -89,8 +92,8 @@ fn check_gradient(config: Config, step: f64, name: &str) {
     // Larger weights than at the start, so that errors matter and trajectories split.
     let start: Vec<f64> = trainer.parameters().unwrap().iter().map(|value| value * 1.5).collect();
     trainer.set_parameters(&start).unwrap();
-    let report = trainer.pass(at, &indices, first, None).unwrap();
-    let gradient = trainer.device.gradients().unwrap();
+    let (report, _) = trainer.pass(at, &indices, first, None).unwrap();
+    let gradient = trainer.engine.gradients().unwrap();
     assert!(gradient.iter().any(|value| *value != 0.0));
     let splits = trainer.config.method == Method::Provable && report.initial_step > 0.0;
     assert!(report.splits > 0 || !splits, "{name}: {report:?}");
@@ -108,7 +111,7 @@ fn check_gradient(config: Config, step: f64, name: &str) {
         let mut loss = |sign: f64| {
             let moved: Vec<f64> = start.iter().zip(&direction).map(|(p, d)| p + sign * reach * d).collect();
             trainer.set_parameters(&moved).unwrap();
-            let moved = trainer.pass(at, &indices, first, None).unwrap();
+            let (moved, _) = trainer.pass(at, &indices, first, None).unwrap();
             assert_eq!((moved.splits, moved.abstract_steps), (report.splits, report.abstract_steps));
             moved.loss.total
         };
@@ -143,6 +146,28 @@ fn gradients_of_every_loss_are_the_slopes_of_the_loss() {
     let mut warm = constant(Method::Provable, 0.02);
     warm.phases[0].solver = PhaseSolver::Euler { steps: 2 };
     check_gradient(warm, 0.3, "euler");
+    for objective in [
+        Objective::Sabr(Sabr { part: 0.4 }),
+        Objective::MtlIbp(MtlIbp { alpha: 0.3 }),
+        Objective::CcIbp(CcIbp { alpha: 0.3 }),
+        Objective::ExpIbp(ExpIbp { alpha: 0.3 }),
+    ] {
+        for form in [StepForm::Independent, StepForm::Difference] {
+            // The box of SABR is a part of it.
+            let eps = 0.02 / objective.loss().boxes().part;
+            let mut config = constant(Method::Provable, eps);
+            let phase = &mut config.phases[0];
+            phase.objective = objective;
+            phase.attack.steps = 2;
+            phase.step_form = form;
+            phase.loss.alive = 0.3;
+            phase.loss.alive_target = 20.0;
+            if form == StepForm::Difference {
+                config.solver.tolerance = 1e-4;
+            }
+            check_gradient(config, 0.3, &format!("{objective:?} {form:?}"));
+        }
+    }
     let mut steady = constant(Method::Standard, 0.0);
     steady.network.dynamics.time = false;
     steady.phases[0].loss.steady = 0.3;
@@ -155,7 +180,7 @@ fn boxes_split_and_share_their_beginnings() {
     let start: Vec<f64> = trainer.parameters().unwrap().iter().map(|value| value * 1.5).collect();
     trainer.set_parameters(&start).unwrap();
     let at = Position { phase: 0, epoch: 3, batch: 0 };
-    let report = trainer.pass(at, &[0, 1, 2, 3], FirstStep::Given(0.3), None).unwrap();
+    let (report, _) = trainer.pass(at, &[0, 1, 2, 3], FirstStep::Given(0.3), None).unwrap();
     assert!(report.splits > 0 && report.trajectories == 3, "{report:?}");
 }
 
@@ -272,10 +297,10 @@ fn checkpoints_and_data_of_something_else_are_refused() {
 }
 
 /// The network of a trainer, in the form inference uses.
-fn network<F: crate::cpu::Real>(trainer: &mut Trainer<Cpu<F>>, step: f64) -> gains_core::Network {
+fn network<F: crate::cpu::Real>(trainer: &mut Trainer<Fused<Cpu<F>>>, step: f64) -> gains_core::Network {
     let description = trainer.config().description(step, &classes());
     let parameters = trainer.parameters().unwrap();
-    let tensors = trainer.plan.scatter(&parameters);
+    let tensors = trainer.engine.tensors(&parameters);
     gains_core::model_file::build(description, &tensors, String::new()).unwrap()
 }
 
@@ -291,7 +316,7 @@ fn a_batch_of_one_is_solved_as_in_inference() {
         let mut trainer = trainer::<f64>(config.clone(), 10);
         let start: Vec<f64> = trainer.parameters().unwrap().iter().map(|value| value * scale).collect();
         trainer.set_parameters(&start).unwrap();
-        trainer.average_step = step;
+        trainer.average_steps = vec![step];
         let evaluation = trainer.evaluate().unwrap();
         let network = network(&mut trainer, step);
         let (pixels, labels) = images(20, 2);
@@ -312,7 +337,7 @@ fn the_first_step_follows_the_papers_rule() {
     let start: Vec<f64> = trainer.parameters().unwrap().iter().map(|value| value * 2.0).collect();
     trainer.set_parameters(&start).unwrap();
     let at = Position { phase: 0, epoch: 0, batch: 0 };
-    let report = trainer.pass(at, &[0, 1, 2], FirstStep::Rule, None).unwrap();
+    let (report, _) = trainer.pass(at, &[0, 1, 2], FirstStep::Rule, None).unwrap();
 
     let network = network(&mut trainer, 0.1);
     let (value, ode) = network.body.odes().next().unwrap();

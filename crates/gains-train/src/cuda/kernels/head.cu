@@ -1,11 +1,12 @@
 // The last layer and the loss.
 
 // One warp per sample. w: [class][input]. Writes the gradients of the (differences of) logits: gc, gr [sample][class], and
-// results[sample][4]: cross-entropy, weighted width, whether the label comes first, 1.
+// results[sample][4]: cross-entropy, weighted width, whether the label comes first, 1. Where `given` is not null it holds the
+// gradients of the margins [sample][class] that take the place of those of the cross-entropy; where `margins` is not null they go there.
 template <int LANES>
 DEV void head_loss(const float* xc, const float* xr, const float* w, const float* bias, const u8* labels, const float* widths,
-                   float weight, float width_weight, int squared, float* gc, float* gr, float* gxc, float* gxr, float* results,
-                   int inputs, int classes, int batch) {
+                   float weight, float width_weight, int squared, const float* given, float* margins, float* gc, float* gr, float* gxc,
+                   float* gxr, float* results, int inputs, int classes, int batch) {
     int b = blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5), lane = threadIdx.x & 31;
     if (b >= batch) return;
     int y = labels[b];
@@ -44,13 +45,20 @@ DEV void head_loss(const float* xc, const float* xr, const float* w, const float
         width += squared ? r * r : r;
     }
     float row = widths[b];
+    const float* pull = given ? given + (size_t)b * classes : nullptr;
     for (int j = lane; j < classes; j += 32) {
         float p = expf(top[j] - largest) / sum;
+        if (margins) margins[b * classes + j] = top[j] - top[y];
         if (LANES == 1) {
-            gc[b * classes + j] = weight * (p - (j == y ? 1.0f : 0.0f));
+            float g = weight * (p - (j == y ? 1.0f : 0.0f));
+            if (pull) {
+                g = j == y ? 0.0f : pull[j];
+                if (j == y) for (int k = 0; k < classes; k++) g -= k == y ? 0.0f : pull[k];
+            }
+            gc[b * classes + j] = g;
         } else {
             float r = top[classes + j];
-            float g = j == y ? 0.0f : weight * p;
+            float g = j == y ? 0.0f : pull ? pull[j] : weight * p;
             float gw = j == y ? 0.0f : width_weight * row * (squared ? 8.0f * r : 2.0f);
             gc[b * classes + j] = g;
             gr[b * classes + j] = g + gw;
@@ -78,12 +86,14 @@ DEV void head_loss(const float* xc, const float* xr, const float* w, const float
     }
 }
 KERNEL loss_points(const float* xc, const float* xr, const float* w, const float* bias, const u8* labels, const float* widths, float weight,
-                   float width_weight, int squared, float* gc, float* gr, float* gxc, float* gxr, float* results, int inputs, int classes, int batch) {
-    head_loss<1>(xc, xr, w, bias, labels, widths, weight, width_weight, squared, gc, gr, gxc, gxr, results, inputs, classes, batch);
+                   float width_weight, int squared, const float* given, float* margins, float* gc, float* gr, float* gxc, float* gxr,
+                   float* results, int inputs, int classes, int batch) {
+    head_loss<1>(xc, xr, w, bias, labels, widths, weight, width_weight, squared, given, margins, gc, gr, gxc, gxr, results, inputs, classes, batch);
 }
 KERNEL loss_boxes(const float* xc, const float* xr, const float* w, const float* bias, const u8* labels, const float* widths, float weight,
-                  float width_weight, int squared, float* gc, float* gr, float* gxc, float* gxr, float* results, int inputs, int classes, int batch) {
-    head_loss<2>(xc, xr, w, bias, labels, widths, weight, width_weight, squared, gc, gr, gxc, gxr, results, inputs, classes, batch);
+                  float width_weight, int squared, const float* given, float* margins, float* gc, float* gr, float* gxc, float* gxr,
+                  float* results, int inputs, int classes, int batch) {
+    head_loss<2>(xc, xr, w, bias, labels, widths, weight, width_weight, squared, given, margins, gc, gr, gxc, gxr, results, inputs, classes, batch);
 }
 // Adds to the head's gradient. One block per class; inputs along x, slices of the batch along y; the bias is input number `inputs`.
 KERNEL head_gradient(const float* xc, const float* xr, const float* w, const u8* labels, const float* gc, const float* gr, float* gw,

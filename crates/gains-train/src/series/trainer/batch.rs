@@ -6,9 +6,10 @@ use super::super::metrics::ForecastBatch;
 use super::super::pass::{Job, run};
 use super::super::sample::{Region, Sample};
 use super::ForecastTrainer;
-use crate::cpu::{Real, adam};
+use crate::cpu::Real;
 use crate::device::AdamStep;
 use crate::metrics::Position;
+use crate::optimiser;
 use crate::random::{Purpose, seed_at};
 use crate::solve::{Failure, average};
 
@@ -17,17 +18,20 @@ impl<F: Real> ForecastTrainer<F> {
     fn job(&self, at: Position, samples: usize) -> (Job<'_>, ForecastBatch) {
         let config = &self.config;
         let schedule = config.eps.filter(|_| config.method == ForecastMethod::Provable);
-        let eps = schedule.map_or(0.0, |schedule| schedule.at(at.epoch));
+        let eps = schedule.map_or(0.0, |schedule| schedule.within(config.epochs).at(at.epoch));
         let seed = |purpose| seed_at(config.seed, purpose, 0, at.epoch, at.batch);
+        let batches = u64::from(self.batches());
+        let done = u64::from(at.epoch) * batches + u64::from(at.batch);
+        let warmth = config.optimiser.warmth(done, u64::from(config.epochs) * batches);
         let report = ForecastBatch {
             at,
             batches: self.batches(),
             samples,
             eps,
             ratio: config.ratio(at.epoch),
-            q: config.q.at(at.epoch),
+            q: config.q.within(config.epochs).at(at.epoch),
             divergence_weight: config.loss.divergence(at.epoch),
-            rate: config.optimiser.rate * config.optimiser.schedule.at(at.epoch, config.epochs),
+            rate: config.optimiser.rate * config.optimiser.schedule.at(at.epoch, config.epochs) * warmth,
             ..ForecastBatch::default()
         };
         let among =
@@ -86,18 +90,12 @@ impl<F: Real> ForecastTrainer<F> {
         if !outcome.total.is_finite() {
             return Err(Failure::Diverged(format!("the loss is {}", outcome.total)));
         }
-        let adam = &self.config.optimiser;
-        let step = AdamStep {
-            rate: report.rate,
-            decay: adam.decay,
-            beta1: adam.beta1,
-            beta2: adam.beta2,
-            epsilon: adam.epsilon,
-            clip: adam.clip,
-            count: self.updates + 1,
-        };
+        let optimiser = &self.config.optimiser;
+        let step = AdamStep { rate: report.rate, ..optimiser.step(1.0, self.updates + 1) };
         let moments = (&mut self.moments.0[..], &mut self.moments.1[..]);
-        report.gradient_norm = adam::update(&step, &mut self.weights.parameters, &outcome.gradient, moments);
+        let (parameters, gradient) = (&mut self.weights.parameters, &outcome.gradient);
+        report.gradient_norm =
+            optimiser::update(optimiser.method, &step, None, parameters, gradient, moments);
         if !report.gradient_norm.is_finite() {
             return Err(Failure::Diverged(format!("the norm of the gradient is {}", report.gradient_norm)));
         }

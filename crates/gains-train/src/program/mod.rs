@@ -1,0 +1,24 @@
+//! Training of any network that can be loaded and bounded, operator by operator, on the CPU.
+//!
+//! A [`Blueprint`] is the program that is also verified, its operators with their rules for training ([`ops`]). A batch goes
+//! through it on a `tape::Tape`, as points and as boxes; solver steps are in `step`. [`ProgramEngine`] is what the trainer
+//! drives.
+
+pub mod blueprint;
+mod engine;
+mod judge;
+mod number;
+pub mod ops;
+mod parameters;
+mod pass;
+mod samples;
+mod step;
+mod tape;
+#[cfg(test)]
+mod tests;
+
+pub use blueprint::Blueprint;
+pub use engine::ProgramEngine;
+pub use parameters::Parameters;
+pub use pass::ProgramPass;
+pub use samples::{Samples, Truth};

@@ -1,0 +1,256 @@
+//! A batch on its way through a program and its gradients on their way back: as points, as boxes, under attack.
+
+mod boxes;
+mod points;
+mod steps;
+
+use gains_core::description::ControllerSpec;
+use gains_ode::Tableau;
+use gains_ode::grid::Grid;
+
+pub use self::boxes::BoxRun;
+pub use self::points::PointRun;
+use super::blueprint::{Blueprint, OdePart};
+use super::engine::Books;
+use super::judge::Judge;
+use super::samples::Samples;
+use super::step::{Stepper, measure};
+use super::tape::{Tape, ValueId};
+use crate::config::{Augment, PhaseSolver, SolverConfig};
+use crate::cpu::Real;
+use crate::device::{Pull, StepForm, Tally};
+use crate::engine::{BoxTrip, FirstStep, Look, Pass, Reference, Setting, Trip};
+use crate::explore::Rules;
+use crate::gradients::Gradients;
+use crate::loss::criterion;
+use crate::loss::width::width_share;
+use crate::matrix::Matrix;
+use crate::solve::{Failure, Stepping, inference_step, initial_step};
+
+/// One phase's way of sending a batch through.
+pub struct ProgramPass<'p, F: Real> {
+    pub(super) blueprint: &'p Blueprint,
+    pub(super) samples: &'p Samples,
+    pub(super) augment: Augment,
+    pub(super) judge: Judge<'p, F>,
+    pub(super) setting: Setting<'p>,
+    pub(super) books: &'p mut Books<F>,
+    pub(super) pool: Option<&'p rayon::ThreadPool>,
+}
+
+/// What a pass is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum For {
+    /// Parameters are to learn from it: regularisers count, and statistics are those of the batch.
+    Learning,
+    /// The gradient of the inputs.
+    Attack,
+    /// What comes out.
+    Look(Look),
+}
+
+/// A solver for a batch.
+struct Chosen {
+    stepping: Stepping,
+    /// The first step, if there is a choice.
+    first: Option<f64>,
+}
+
+impl<'p, F: Real> ProgramPass<'p, F> {
+    fn count(&self) -> usize {
+        self.setting.indices.len()
+    }
+
+    /// The solver of an ODE for a batch at its beginning. `first` is none where the batch decides.
+    fn stepping(
+        &self,
+        tape: &mut Tape<'p, F>,
+        ode: &'p OdePart,
+        state: ValueId,
+        first: Option<f64>,
+    ) -> Result<Chosen, Failure> {
+        let (end, method) = (ode.solver.end_time, ode.solver.method);
+        if let PhaseSolver::Euler { steps } = self.setting.phase.solver {
+            return Ok(Chosen { stepping: Stepping::euler(steps, end), first: None });
+        }
+        let Some(solver) = SolverConfig::of(&ode.solver) else {
+            let steps = match ode.solver.controller {
+                ControllerSpec::Fixed { steps } => steps,
+                _ => return Err(Failure::Diverged("the solver cannot be trained with".into())),
+            };
+            return Ok(Chosen {
+                stepping: Stepping { method, grid: Grid::fixed(steps, end), scale: 1.0 },
+                first: None,
+            });
+        };
+        let step = match first {
+            Some(step) => step,
+            None => initial_step(&solver, self.count(), |method, step| {
+                let mut stepper = Stepper {
+                    tape: &mut *tape,
+                    dynamics: &ode.dynamics,
+                    tableau: Tableau::of(method),
+                    form: StepForm::Independent,
+                };
+                let tried = stepper.step(state, 0.0, step, true);
+                let error = tried.error.map(|id| tape.value(id));
+                Ok(measure(tape.value(state), tape.value(tried.slope), error))
+            })?,
+        };
+        Ok(Chosen { stepping: Stepping::controlled(&solver, step, self.count()), first: Some(step) })
+    }
+
+    /// The first step outside training.
+    fn usual_step(&self, ode: &OdePart, number: usize) -> Option<f64> {
+        let eta = self.setting.steps.get(number).copied().unwrap_or(0.0);
+        SolverConfig::of(&ode.solver).map(|solver| inference_step(&solver, eta))
+    }
+}
+
+#[cfg(test)]
+impl<F: Real> ProgramPass<'_, F> {
+    /// What the criterion sees of the batch, solved as in use.
+    pub(super) fn rows_of(&mut self, look: Look) -> Result<Vec<f64>, Failure> {
+        let inputs = self.inputs()?;
+        let run = self.send(&inputs, FirstStep::Rule, For::Look(look))?;
+        Ok(self.judge.rows(run.tape.value(run.output)))
+    }
+
+    /// Lets boxes be normalised by the running statistics, as in use.
+    pub(super) fn forget_statistics(&mut self) {
+        self.books.measured.fill(None);
+    }
+}
+
+impl<'p, F: Real> Pass for ProgramPass<'p, F> {
+    type Inputs = Matrix<F>;
+    type Points = PointRun<'p, F>;
+    type Boxes = BoxRun<'p, F>;
+
+    fn inputs(&mut self) -> Result<Matrix<F>, Failure> {
+        Ok(self.samples.gather(self.setting.indices, self.augment, self.setting.augment))
+    }
+
+    fn attack(&mut self, inputs: &Matrix<F>, reach: f64, seed: u64) -> Result<Matrix<F>, Failure> {
+        let settings = self.setting.phase.attack;
+        let start = if settings.random_start { reach } else { 0.0 };
+        let mut attacked = self.samples.scatter(inputs, start, seed);
+        within(self.pool, || {
+            let mut unused = (Tally::default(), Gradients::new(self.books.gradients.signed.len(), false));
+            for _ in 0..settings.steps {
+                let mut run = self.send(&attacked, FirstStep::Rule, For::Attack)?;
+                let x = run.tape.value(run.output);
+                let pull = Pull::CrossEntropy(1.0);
+                let part = self.judge.judge(x, pull, 0.0, &mut unused.0, &mut unused.1);
+                run.tape.seed(run.output, part);
+                if let Some(gradient) = run.tape.backward(&mut unused.1) {
+                    self.samples.ascend(&mut attacked, &gradient, inputs, (settings.fraction, reach));
+                }
+            }
+            Ok(attacked)
+        })
+    }
+
+    fn begin(&mut self) -> Result<(), Failure> {
+        self.books.ledger = Default::default();
+        self.books.gradients.signed.fill(F::ZERO);
+        self.books.gradients.magnitudes.fill(F::ZERO);
+        Ok(())
+    }
+
+    fn send_points(&mut self, inputs: &Matrix<F>, first: FirstStep) -> Result<PointRun<'p, F>, Failure> {
+        let run = within(self.pool, || self.send(inputs, first, For::Learning))?;
+        self.books.measured = run.tape.measured().to_vec();
+        Ok(run)
+    }
+
+    fn trip<'r>(&self, points: &'r PointRun<'p, F>) -> &'r Trip {
+        &points.trip
+    }
+
+    fn reference(&self, points: &PointRun<'p, F>) -> Reference {
+        let first = points.trip.first_steps.iter().map(|step| step.unwrap_or(0.0)).collect();
+        Reference { visits: points.visits.clone(), first }
+    }
+
+    fn return_points(&mut self, mut points: PointRun<'p, F>, pull: Pull<'_>) -> Result<(), Failure> {
+        within(self.pool, || {
+            let (ledger, gradients) = (&mut self.books.ledger, &mut self.books.gradients);
+            let x = points.tape.value(points.output);
+            let part = self.judge.judge(x, pull, 0.0, &mut ledger.clean, gradients);
+            points.tape.seed(points.output, part);
+            points.tape.backward(gradients);
+        });
+        Ok(())
+    }
+
+    fn send_boxes(
+        &mut self,
+        inputs: &Matrix<F>,
+        radius: f64,
+        reference: &Reference,
+        rules: &Rules,
+        random: &mut fastrand::Rng,
+    ) -> Result<BoxRun<'p, F>, Failure> {
+        let region = self.samples.region(inputs, radius);
+        within(self.pool, || self.explore_boxes(region, reference, rules, random))
+    }
+
+    fn box_trip(&self, boxes: &BoxRun<'p, F>) -> BoxTrip {
+        boxes.trip
+    }
+
+    fn pull_boxes(&mut self, mut run: BoxRun<'p, F>, pulls: &[Pull<'_>], width: f64) -> Result<f64, Failure> {
+        let width = width * width_share(self.setting.phase, run.trip.boxes);
+        Ok(within(self.pool, || {
+            let error = self.charge(&mut run);
+            let (ledger, gradients) = (&mut self.books.ledger, &mut self.books.gradients);
+            for (output, pull) in run.outputs.clone().into_iter().zip(pulls) {
+                let x = run.tape.value(output);
+                let part = self.judge.judge(x, *pull, width, &mut ledger.robust, gradients);
+                run.tape.seed(output, part);
+            }
+            run.tape.backward(gradients);
+            error
+        }))
+    }
+
+    fn point_rows(&mut self, points: &PointRun<'p, F>) -> Result<Vec<f64>, Failure> {
+        Ok(self.judge.rows(points.tape.value(points.output)))
+    }
+
+    fn box_rows(&mut self, boxes: &BoxRun<'p, F>, number: usize) -> Result<Vec<f64>, Failure> {
+        Ok(self.judge.rows(boxes.tape.value(boxes.outputs[number])))
+    }
+
+    fn label(&self, sample: usize) -> (usize, f64) {
+        (self.judge.label(sample), self.judge.shares[sample])
+    }
+
+    fn criterion(&self) -> &dyn criterion::Measure {
+        self.judge.criterion
+    }
+
+    fn look(&mut self, look: Look) -> Result<(), Failure> {
+        let inputs = self.inputs()?;
+        within(self.pool, || {
+            let run = self.send(&inputs, FirstStep::Rule, For::Look(look))?;
+            let mut unused = Gradients::new(self.books.gradients.signed.len(), false);
+            let x = run.tape.value(run.output);
+            self.judge.judge(x, Pull::CrossEntropy(0.0), 0.0, &mut self.books.ledger.clean, &mut unused);
+            Ok(())
+        })
+    }
+
+    fn samples(&self) -> usize {
+        self.count()
+    }
+}
+
+/// Runs something on the threads of the run.
+fn within<R: Send>(pool: Option<&rayon::ThreadPool>, work: impl FnOnce() -> R + Send) -> R {
+    match pool {
+        Some(pool) => pool.install(work),
+        None => work(),
+    }
+}

@@ -1,0 +1,107 @@
+//! Boxes through a program, along sampled trajectories.
+
+use super::ProgramPass;
+use super::steps::{Charge, ProgramSteps};
+use crate::config::Aggregation;
+use crate::cpu::Real;
+use crate::engine::{BoxTrip, Reference};
+use crate::explore::{Rules, explore};
+use crate::matrix::Matrix;
+use crate::program::blueprint::Stretch;
+use crate::program::ops::Rule;
+use crate::program::step::walk;
+use crate::program::tape::{Norms, Tape, ValueId};
+use crate::solve::Failure;
+
+/// Boxes in front of the loss.
+pub struct BoxRun<'p, F: Real> {
+    pub(super) tape: Tape<'p, F>,
+    pub(super) outputs: Vec<ValueId>,
+    pub(super) trip: BoxTrip,
+    /// Steps that the loss asks for: their ends, the estimates of their errors, the sum of these, and the tolerance.
+    pub(super) charged: Vec<Charge>,
+}
+
+impl<'p, F: Real> ProgramPass<'p, F> {
+    /// Boxes as far as the loss: at every ODE each is followed along a few trajectories.
+    pub(super) fn explore_boxes(
+        &mut self,
+        region: Matrix<F>,
+        reference: &Reference,
+        rules: &Rules,
+        random: &mut fastrand::Rng,
+    ) -> Result<BoxRun<'p, F>, Failure> {
+        let norms = Norms::Given(self.books.measured.clone());
+        let mut tape = Tape::new(self.judge.weights, norms, self.blueprint.norms);
+        let mut all = vec![tape.input(region, false)];
+        let mut trip = BoxTrip { trajectories: 1, ..BoxTrip::default() };
+        let mut charged = Vec::new();
+        let mut number = 0;
+        for stretch in &self.blueprint.stretches {
+            match stretch {
+                Stretch::Plain(circuit) => {
+                    for at in &mut all {
+                        *at = walk(&mut tape, circuit, *at, 0.0)[circuit.output()];
+                    }
+                }
+                Stretch::Ode(ode) => {
+                    let each = Rules { trajectories: (rules.trajectories / all.len()).max(1), ..*rules };
+                    let mut ends = Vec::new();
+                    for at in all {
+                        let chosen =
+                            self.stepping(&mut tape, ode, at, reference.first.get(number).copied())?;
+                        let form = self.setting.phase.step_form;
+                        let mut steps = ProgramSteps::new(&mut tape, ode, &chosen.stepping, form);
+                        let visits = &reference.visits[number];
+                        let found = explore(&mut steps, &chosen.stepping, at, visits, &each, random)?;
+                        charged.append(&mut steps.charged);
+                        trip.splits += found.splits;
+                        trip.steps += found.steps;
+                        ends.extend(self.joined(&mut tape, found.ends));
+                    }
+                    all = ends;
+                    trip.trajectories = trip.trajectories.max(all.len());
+                    number += 1;
+                }
+            }
+        }
+        trip.boxes = all.len();
+        Ok(BoxRun { tape, outputs: all, trip, charged })
+    }
+
+    /// The ends of trajectories as the phase wants them.
+    fn joined(&self, tape: &mut Tape<'p, F>, ends: Vec<ValueId>) -> Vec<ValueId> {
+        let share = 1.0 / ends.len() as f64;
+        match (self.setting.phase.aggregation, &ends[..]) {
+            (Aggregation::Stack, _) | (_, [_]) => ends,
+            (Aggregation::Average, [first, ..]) => {
+                vec![tape.sum(ends.iter().map(|end| (*end, share)).collect(), *first)]
+            }
+            (Aggregation::WorstCase, [first, rest @ ..]) => {
+                vec![rest.iter().fold(*first, |hull, end| tape.rule(Rule::Hull, vec![hull, *end]))]
+            }
+            (_, []) => ends,
+        }
+    }
+
+    /// Seeds what the loss asks of the errors of box steps; returns their mean over the batch.
+    pub(super) fn charge(&self, run: &mut BoxRun<'p, F>) -> f64 {
+        let weight = self.setting.phase.loss.error;
+        if weight == 0.0 {
+            return 0.0;
+        }
+        let reached = run.tape.reached(&run.outputs);
+        let mut total = 0.0;
+        for charge in run.charged.iter().filter(|charge| Tape::<F>::is_among(charge.end, &reached)) {
+            let scale = 1.0 / (self.count() as f64 * charge.tolerance);
+            total += scale * charge.upper;
+            let error = run.tape.value(charge.error);
+            let each = F::of(weight * scale);
+            let centre = error.centre.iter().map(|value| each * value.sign()).collect();
+            let radius = vec![each; error.radius.len()];
+            let part = Matrix { rows: error.rows, columns: error.columns, centre, radius };
+            run.tape.seed(charge.error, part);
+        }
+        total
+    }
+}
