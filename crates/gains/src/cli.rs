@@ -8,9 +8,15 @@ mod challenge;
 mod data;
 mod eval;
 mod forecast;
+mod inputs;
 mod model;
 mod predict;
+mod property;
+mod radius;
+mod region;
+mod report;
 mod series;
+mod study;
 mod target;
 mod train;
 mod trajectory;
@@ -21,14 +27,20 @@ use clap::{Args, Parser, Subcommand};
 pub use attack::{AttackArgs, AttackSettings};
 pub use bench::{BenchArgs, BenchStudy, GrowthArgs};
 pub use bounds::{ArithmeticArg, BoundArgs, LossArg, MethodArg, PrecisionArg, StepFormArg};
-pub use certify::CertifyArgs;
+pub use certify::{CertificateArgs, CertifyArgs};
 pub use challenge::ChallengeArgs;
 pub use data::{DataCommand, OrderArgs, PrepareCommand};
 pub use eval::EvalArgs;
 pub use forecast::ForecastArgs;
-pub use model::ModelCommand;
+pub use inputs::{InputArgs, LayoutArg};
+pub use model::{AdaptArgs, ImportArgs, ModelCommand};
 pub use predict::PredictArgs;
-pub use series::{GridArg, PartArg, RegionArgs, SeriesArgs};
+pub use property::PropertyArgs;
+pub use radius::{BisectArg, RadiusArgs};
+pub use region::{FeatureEps, RangeArg, RegionArgs};
+pub use report::ReportArgs;
+pub use series::{GridArg, PartArg, SeriesArgs};
+pub use study::StudyArgs;
 pub use target::{DataArgs, Format, OutputArgs, TargetArgs, WorkArgs};
 pub use train::{DeviceArg, TrainArgs};
 pub use trajectory::TrajectoryArgs;
@@ -74,6 +86,9 @@ pub enum Command {
     /// Tries the cheapest method first, attacks before the expensive one (--method), and counts. For forecasting
     /// models: mean absolute error, adversarial and certified ν-δ-robustness.
     Eval(EvalArgs),
+    /// The largest certified and the smallest attacked radius of each sample, by bisection
+    #[command(after_help = radius::EXAMPLES)]
+    Radius(RadiusArgs),
     /// Look for misclassified images, or badly predicted series, within eps by projected gradient descent
     Attack(AttackArgs),
     /// Try to break the verdicts of a result file: every verified sample must keep its answer and its margin
@@ -91,12 +106,18 @@ pub enum Command {
     Forecast(ForecastArgs),
     /// Show the solver's trajectory and all trajectories an input region can cause
     Trajectory(TrajectoryArgs),
-    /// Look into, list and import model files
+    /// Make one offline page of result files: what was proved, and why not
+    #[command(after_help = report::EXAMPLES)]
+    Report(ReportArgs),
+    /// Look into, list, import and adapt model files
     #[command(subcommand)]
     Model(ModelCommand),
     /// Fetch, prepare and list data sets
     #[command(subcommand)]
     Data(DataCommand),
+    /// Run one of the paper's experiments, or one of our own: tables, numbers and pictures
+    #[command(after_help = study::EXAMPLES)]
+    Study(StudyArgs),
     /// Measure the verifier's speed on this machine
     #[command(args_conflicts_with_subcommands = true)]
     Bench(BenchArgs),

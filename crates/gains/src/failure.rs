@@ -74,5 +74,11 @@ impl From<gains_data::DataError> for Failure {
     }
 }
 
+impl From<gains_data::own::OwnError> for Failure {
+    fn from(error: gains_data::own::OwnError) -> Self {
+        Self::new(error.to_string()).hint(error.hint())
+    }
+}
+
 /// The result of a command.
 pub type Outcome = Result<(), Failure>;

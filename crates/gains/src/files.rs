@@ -14,6 +14,11 @@ use crate::{bundled, interrupt, output};
 /// Larger model files are refused before they are read.
 const LARGEST_MODEL: u64 = 1 << 30;
 
+/// The folder with the data sets.
+pub fn locate(data_dir: Option<&Path>) -> Result<PathBuf, Failure> {
+    Ok(gains_data::locate(data_dir, |name| std::env::var_os(name))?)
+}
+
 /// Reads a model from a file, a bundled one by its name, or the default one.
 pub fn load_model(path: Option<&Path>) -> Result<Network, Failure> {
     parse_model(path, read_model)
@@ -28,8 +33,9 @@ fn parse_model<T>(path: Option<&Path>, parse: impl Fn(&[u8]) -> Result<T, ModelE
     interrupt::at_once(|| parse_bytes(path, parse))
 }
 
-fn parse_bytes<T>(path: Option<&Path>, parse: impl Fn(&[u8]) -> Result<T, ModelError>) -> Result<T, Failure> {
-    let bytes = match path.map(|path| (path, bundled::find(path))) {
+/// A model file, a bundled one by its name, or the default one, as it is.
+pub fn model_bytes(path: Option<&Path>) -> Result<Cow<'static, [u8]>, Failure> {
+    Ok(match path.map(|path| (path, bundled::find(path))) {
         Some((path, None)) if !path.exists() => {
             let missing = Failure::reading(path, &io::ErrorKind::NotFound.into());
             return Err(
@@ -39,19 +45,40 @@ fn parse_bytes<T>(path: Option<&Path>, parse: impl Fn(&[u8]) -> Result<T, ModelE
         Some((path, None)) => Cow::from(read_model_file(path)?),
         Some((_, Some(entry))) => Cow::from(entry.bytes),
         None => Cow::from(bundled::MODELS[0].bytes),
-    };
-    parse(&bytes).map_err(|error| {
-        let hint = match error {
-            ModelError::NoDescription => {
-                "turn bare weights into a model with `gains model import WEIGHTS --sidecar FILE.json --out MODEL`"
-            }
-            ModelError::Container(_) => "is it a complete .safetensors file? try copying it again",
-            ModelError::Version { .. } => "a newer gains wrote the file; update this one",
-            _ => "docs/model-format.md says what a model file holds",
-        };
-        let name = path.map_or_else(|| "bundled model".into(), |path| path.display().to_string());
-        Failure::new(format!("'{name}': {error}")).hint(hint)
     })
+}
+
+fn parse_bytes<T>(path: Option<&Path>, parse: impl Fn(&[u8]) -> Result<T, ModelError>) -> Result<T, Failure> {
+    let bytes = model_bytes(path)?;
+    parse(&bytes).map_err(|error| no_model(path, &error))
+}
+
+/// The content of a file is no model.
+pub fn no_model(path: Option<&Path>, error: &ModelError) -> Failure {
+    let hint = match error {
+            ModelError::NoDescription => {
+                "turn bare weights into a model with `gains model import WEIGHTS --description FILE.json --out MODEL`"
+                    .into()
+            }
+            ModelError::Pickle => out_of_pickles(path.unwrap_or(Path::new("net.pt"))),
+            ModelError::Container(_) => "is it a complete .safetensors file? try copying it again".into(),
+            ModelError::Version { .. } => "a newer gains wrote the file; update this one".into(),
+            _ => "docs/model-format.md says what a model file holds".to_string(),
+        };
+    let name = path.map_or_else(|| "bundled model".into(), |path| path.display().to_string());
+    Failure::new(format!("'{name}': {error}")).hint(hint)
+}
+
+/// What to type in Python to get the weights out of a file of `torch.save`.
+pub fn out_of_pickles(path: &Path) -> String {
+    let (from, to) = (path.display(), path.with_extension("safetensors"));
+    format!(
+        "save the weights as safetensors, in Python: import torch, safetensors.torch; \
+         state = torch.load({:?}, map_location=\"cpu\", weights_only=True); \
+         safetensors.torch.save_file({{k: v.contiguous() for k, v in state.items()}}, {:?})",
+        from.to_string(),
+        to.display().to_string()
+    )
 }
 
 /// Reads a model or checkpoint file.

@@ -4,8 +4,12 @@
 //! [`Plan`] says what to try; an [`Answer`] is what came out, in the same form for every kind of network.
 
 mod ask;
+mod moved;
+mod outputs;
 mod plan;
+mod study;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use gains_core::Network;
@@ -16,14 +20,24 @@ use serde::{Deserialize, Serialize};
 pub use gains_verify::property::Tolerance;
 pub use gains_verify::series::{Allowance, Perturbation};
 pub use gains_verify::verifier::precision_of;
-pub use gains_verify::{AttackLoss, Budget, Method, Reason, StepForm};
+use gains_verify::{Analysis, Problem};
+pub use gains_verify::{AttackLoss, Budget, Method, Reason, Region, StepForm};
+
+use crate::cli::PropertyArgs;
+use crate::failure::Failure;
+use crate::property::{Asked, Unit};
+
+pub use outputs::OutputBounds;
 pub use plan::{AttackPlan, Plan, Purpose, Way};
+pub use study::{DecisionAttack, Drawn, Until};
 
 /// What networks are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// Telling classes of images apart.
+    /// Telling classes apart.
     Classes,
+    /// Predicting numbers.
+    Regression,
     /// Predicting series.
     Forecasts,
 }
@@ -33,20 +47,52 @@ impl Task {
     pub fn of(network: &Network) -> Self {
         match network.description.task {
             gains_core::description::Task::Classification { .. } => Self::Classes,
+            gains_core::description::Task::Regression { .. } => Self::Regression,
             gains_core::description::Task::Forecasting { .. } => Self::Forecasts,
         }
     }
 }
 
-/// A network, and what it is for.
+/// A network, what it is for, and what is asked of its outputs.
+#[derive(Clone)]
 pub struct Model {
-    network: Network,
+    network: Arc<Network>,
+    asked: Arc<Asked>,
 }
 
 impl Model {
-    /// Takes a network.
-    pub fn new(network: Network) -> Self {
-        Self { network }
+    /// Takes a network, of which the usual is asked.
+    pub fn new(network: impl Into<Arc<Network>>) -> Self {
+        let network = network.into();
+        Self { asked: Arc::new(Asked::usual(&network)), network }
+    }
+
+    /// Takes a network, of which is asked what flags say.
+    pub fn asking(network: impl Into<Arc<Network>>, property: &PropertyArgs) -> Result<Self, Failure> {
+        let network = network.into();
+        Ok(Self { asked: Arc::new(Asked::new(property, &network)?), network })
+    }
+
+    /// The same network, of which is asked what the text of a property file says.
+    pub fn asking_for(&self, property: &str) -> Result<Self, Failure> {
+        let network = Arc::clone(&self.network);
+        Ok(Self { asked: Arc::new(Asked::said(&network, property)?), network })
+    }
+
+    /// The network, to be shared.
+    pub fn shared(&self) -> Arc<Network> {
+        Arc::clone(&self.network)
+    }
+
+    /// Takes a network, of which is asked what a result file says.
+    pub fn asking_again(network: Network, property: Option<&str>) -> Result<Self, Failure> {
+        let network = Arc::new(network);
+        Ok(Self { asked: Arc::new(Asked::again(&network, property)?), network })
+    }
+
+    /// What is asked of its outputs.
+    pub fn asked(&self) -> &Arc<Asked> {
+        &self.asked
     }
 
     /// The network.
@@ -77,8 +123,8 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Witness {
-    /// The pixels, as the network takes them.
-    Image(Vec<f64>),
+    /// The values, as the network takes them.
+    Values(Vec<f64>),
     /// A series on the scale of the network.
     Series {
         /// What is known of it as a whole.
@@ -102,17 +148,51 @@ pub enum Findings {
         /// Where the bound loses, if it was not enough and that was looked into.
         looseness: Option<String>,
     },
+    /// Of a network that predicts numbers.
+    Regression {
+        /// What the concrete solver predicts; nothing if it failed.
+        output: Option<Vec<f64>>,
+        /// Smallest certified distance to breaking the property.
+        margin: Option<f64>,
+        /// Where the bound loses, if it was not enough and that was looked into.
+        looseness: Option<String>,
+    },
     /// Of a forecast.
     Forecasts {
         /// Mean absolute error of the prediction.
         mae: Option<f64>,
-        /// The error that must not be reached.
+        /// The error that must not be reached; nothing if something else is asked.
         limit: Option<f64>,
         /// Proved: the error stays at or below this.
         certified: Option<f64>,
         /// Seen: an input of the region has this error.
         attacked: Option<f64>,
+        /// Smallest certified distance to breaking another property.
+        margin: Option<f64>,
     },
+}
+
+impl Findings {
+    /// Smallest certified distance to breaking the property.
+    pub fn margin(&self) -> Option<f64> {
+        match self {
+            Self::Classes { margin, .. } | Self::Regression { margin, .. } => *margin,
+            Self::Forecasts { margin, limit, certified, .. } => {
+                margin.or(limit.zip(*certified).map(|(limit, certified)| limit - certified))
+            }
+        }
+    }
+
+    /// Nothing was found out.
+    pub fn nothing(task: Task) -> Self {
+        match task {
+            Task::Classes => Self::Classes { prediction: None, margin: None, looseness: None },
+            Task::Regression => Self::Regression { output: None, margin: None, looseness: None },
+            Task::Forecasts => {
+                Self::Forecasts { mae: None, limit: None, certified: None, attacked: None, margin: None }
+            }
+        }
+    }
 }
 
 /// Something that was tried.
@@ -136,6 +216,8 @@ pub struct Answer {
     pub stages: Vec<StageTime>,
     /// Vertices and edges of the trajectory graph of the last method that finished.
     pub graph: Option<(usize, usize)>,
+    /// What was proved of each output on the way.
+    pub bounds: Option<OutputBounds>,
     /// Time for the verdict.
     pub elapsed: Duration,
 }
@@ -143,14 +225,9 @@ pub struct Answer {
 impl Answer {
     /// The answer of a run that panicked: nothing is known.
     pub fn internal(task: Task, what: String, elapsed: Duration) -> Self {
-        let findings = match task {
-            Task::Classes => Findings::Classes { prediction: None, margin: None, looseness: None },
-            Task::Forecasts => {
-                Findings::Forecasts { mae: None, limit: None, certified: None, attacked: None }
-            }
-        };
+        let findings = Findings::nothing(task);
         let verdict = Verdict::Unknown(Reason::Internal(what));
-        Self { verdict, findings, stages: Vec::new(), graph: None, elapsed }
+        Self { verdict, findings, stages: Vec::new(), graph: None, bounds: None, elapsed }
     }
 }
 
@@ -171,12 +248,23 @@ pub enum Struck {
         /// Smallest logit difference seen; NaN if the sample itself is misclassified.
         margin: f64,
     },
+    /// To the input of a network that predicts numbers.
+    Regression {
+        /// What is predicted without it.
+        output: Option<Vec<f64>>,
+        /// An input that breaks the property, and what is predicted for it.
+        broken: Option<(Witness, Vec<f64>)>,
+        /// Smallest margin seen; NaN if the sample itself breaks the property.
+        margin: f64,
+    },
     /// To a series.
     Forecasts {
         /// Mean absolute error without it.
         mae: Option<f64>,
-        /// The worst error seen.
+        /// The worst error seen, if that is what is asked about.
         attacked: Option<f64>,
+        /// Smallest margin of another property seen.
+        margin: Option<f64>,
         /// The worst series, if it breaks the property.
         broken: Option<Witness>,
     },
@@ -232,18 +320,31 @@ pub struct Bounded<'a> {
     pub size: (usize, usize),
     /// The first trajectory graph.
     pub graph: Option<&'a TrajectoryGraph>,
+    problem: &'a Problem<'a>,
+    analysis: &'a Analysis<'a>,
+}
+
+/// What is asked of one sample. It may depend on what the network says of it, so it becomes a property only when the
+/// clock is running.
+pub struct Wanted {
+    /// What is asked of all samples.
+    pub asked: Arc<Asked>,
+    /// The class of this one; without it the predicted one is asked about.
+    pub label: Option<usize>,
+    /// What is known to be true of it, for networks that predict numbers.
+    pub truth: Option<Vec<f64>>,
 }
 
 /// A sample and what may happen to it.
 pub enum Sample {
-    /// Does an image keep its class?
-    Image {
-        /// The pixels.
-        image: Vec<f64>,
-        /// Its class.
-        label: usize,
-        /// How far pixels may move.
-        eps: f64,
+    /// Does a property hold for every input of a region? An image, the row of a table, or any other input of fixed size.
+    Values {
+        /// The nominal input, in the order the network takes it.
+        values: Vec<f64>,
+        /// The inputs considered; the nominal one is among them.
+        region: Region,
+        /// What must hold of the outputs.
+        wanted: Wanted,
     },
     /// Is a series predicted hardly worse?
     Series {
@@ -255,8 +356,12 @@ pub enum Sample {
         truth_mask: Vec<bool>,
         /// What may move.
         perturbation: Perturbation,
-        /// How much worse the prediction may become.
+        /// How much worse the prediction may become, if nothing else is asked.
         tolerance: Tolerance,
+        /// What is asked.
+        asked: Arc<Asked>,
+        /// Units of the outputs.
+        units: Vec<Unit>,
     },
 }
 
@@ -274,16 +379,16 @@ pub struct Forecasted {
     pub answer: Answer,
     /// On the scale of the network; why there are none.
     pub band: Result<gains_core::BoxVec, Reason>,
-    /// Predictions for the worst series found, and their error.
-    pub attacked: Option<(Vec<f64>, f64)>,
+    /// Predictions for the worst series found.
+    pub attacked: Option<Vec<f64>>,
 }
 
 /// What the concrete solver did.
 pub struct Ran {
     /// Logits, or features on the scale of the network.
     pub output: Vec<f64>,
-    /// Steps of the first ODE block.
-    pub trajectory: Vec<Visit>,
+    /// Steps of every ODE block, in order.
+    pub trajectories: Vec<Vec<Visit>>,
     /// Accepted steps of all blocks.
     pub accepted: usize,
     /// Rejected ones.
@@ -295,6 +400,11 @@ pub struct Ran {
 }
 
 impl Ran {
+    /// Steps of the first ODE block.
+    pub fn trajectory(&self) -> &[Visit] {
+        self.trajectories.first().map_or(&[], Vec::as_slice)
+    }
+
     /// The first of the largest outputs: the class a classifier predicts.
     pub fn largest(&self) -> usize {
         let better = |best: usize, i: usize| if self.output[i] > self.output[best] { i } else { best };

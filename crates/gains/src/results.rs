@@ -6,7 +6,13 @@ mod claim;
 mod file;
 mod format;
 mod line;
+mod samples;
 
 pub use claim::{Claim, read_claims};
 pub use file::Results;
-pub use line::{ForecastSetting, Line, SamplePart, Setting, SubjectSetting, VerdictWord};
+pub use format::{encode, fits_check, json_lines};
+pub use line::{
+    CertificatePart, ForecastSetting, InputSetting, Line, RadiusPart, RadiusSetting, RangeSetting,
+    SamplePart, Setting, SubjectSetting, VerdictWord,
+};
+pub use samples::Samples;

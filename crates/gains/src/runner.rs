@@ -1,15 +1,26 @@
 //! Doing many samples in parallel, in any order, with results handled as they come.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::panics::{self, Panicked};
 
+/// Whether the work is to be given up; asked on any thread.
+pub type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
+
+/// How often whoever waits for results asks whether to give up.
+const PATIENCE: Duration = Duration::from_millis(50);
+
 /// Number of workers to use.
 pub fn threads(asked: Option<u16>) -> usize {
-    asked.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from)
+    // Asking the system takes longer than a small question.
+    static CORES: OnceLock<usize> = OnceLock::new();
+    let cores = || *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from));
+    asked.map_or_else(cores, usize::from)
 }
 
 /// Applies `work` to every task on several threads and hands each result to `handle` on this one; a task that
@@ -19,17 +30,35 @@ pub fn for_each<T: Sync, R: Send>(
     tasks: &[T],
     threads: usize,
     work: impl Fn(&T) -> R + Sync,
+    handle: impl FnMut(&T, Result<R, Panicked>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    for_each_until(&interrupt::requested, tasks, threads, work, handle)
+}
+
+/// The same, until `stop` says so. It is asked on this thread, too, every now and then. One thread is this one.
+pub fn for_each_until<T: Sync, R: Send>(
+    stopped: Stop<'_>,
+    tasks: &[T],
+    threads: usize,
+    work: impl Fn(&T) -> R + Sync,
     mut handle: impl FnMut(&T, Result<R, Panicked>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
+    let threads = threads.clamp(1, tasks.len().max(1));
+    if threads == 1 {
+        return tasks
+            .iter()
+            .take_while(|_| !stopped())
+            .try_for_each(|task| handle(task, panics::contain(|| work(task))));
+    }
     let next = AtomicUsize::new(0);
     let stop = AtomicBool::new(false);
     let (sender, receiver) = mpsc::channel();
     std::thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, tasks.len().max(1)) {
+        for _ in 0..threads {
             let sender = sender.clone();
             let (next, stop, work) = (&next, &stop, &work);
             scope.spawn(move || {
-                while !stop.load(Ordering::Relaxed) && !interrupt::requested() {
+                while !stop.load(Ordering::Relaxed) && !stopped() {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(task) = tasks.get(index) else { break };
                     if sender.send((index, panics::contain(|| work(task)))).is_err() {
@@ -40,13 +69,19 @@ pub fn for_each<T: Sync, R: Send>(
         }
         drop(sender);
         let mut outcome = Ok(());
-        for (index, result) in receiver {
-            if outcome.is_ok() {
-                outcome = handle(&tasks[index], result);
-                stop.store(outcome.is_err(), Ordering::Relaxed);
+        loop {
+            match receiver.recv_timeout(PATIENCE) {
+                Ok((index, result)) if outcome.is_ok() => {
+                    outcome = handle(&tasks[index], result);
+                    stop.store(outcome.is_err(), Ordering::Relaxed);
+                }
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    stop.store(stopped() || outcome.is_err(), Ordering::Relaxed)
+                }
+                Err(RecvTimeoutError::Disconnected) => return outcome,
             }
         }
-        outcome
     })
 }
 
@@ -105,7 +140,7 @@ mod tests {
             2,
             |_| {
                 done.fetch_add(1, Ordering::Relaxed);
-                std::thread::sleep(std::time::Duration::from_micros(100));
+                std::thread::sleep(Duration::from_micros(100));
             },
             |_, _| Err(Failure::new("full")),
         );

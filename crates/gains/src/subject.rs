@@ -2,26 +2,36 @@
 //!
 //! Every command goes through [`Subject`], so that what one kind of network can do, all can.
 
+mod classes;
+mod entries;
 mod images;
-mod selection;
+mod numbers;
+mod own;
+mod region;
 mod series;
 
-use gains_core::{Network, Precision};
+use gains_core::{Network, Precision, Shape};
 use serde_json::Value;
 
-use crate::cli::{DataArgs, RegionArgs, SeriesArgs};
+use crate::cli::{AttackSettings, DataArgs, RegionArgs, SeriesArgs};
 use crate::failure::Failure;
-use crate::question::{Answer, Model, Question, Struck, Task};
-use crate::results::{Claim, Line, SamplePart, SubjectSetting};
+use crate::question::{AttackLoss, AttackPlan, Model, Question, Struck, Task};
+use crate::results::{Claim, Samples};
 
-pub use images::ImageSource;
-pub use selection::Selection;
+pub use crate::selection::Selection;
+use classes::ClassSubject;
+pub use classes::Collection;
+use images::ImageSource;
+use numbers::NumberSubject;
+pub use own::{Given, Nominal, Order, OwnSource};
 pub use series::{Item, SeriesSource, SeriesSubject};
 
 /// Samples that were read, not yet set up for a model.
 pub enum Source {
-    /// Images with labels.
+    /// Images of a known set.
     Images(ImageSource),
+    /// Inputs of the user's own.
+    Own(OwnSource),
     /// Recorded series.
     Series(SeriesSource),
 }
@@ -36,15 +46,25 @@ impl Source {
     ) -> Result<Self, Failure> {
         let network = model.network();
         match model.task() {
-            Task::Classes => {
-                let flag = series.given().or_else(|| region.given());
-                refuse(flag, "is for forecasting models", "classifies images", network)?;
-                Ok(Self::Images(ImageSource::open(data, network)?))
+            Task::Classes | Task::Regression => {
+                let flag = series.given().or_else(|| region.of_series());
+                refuse(flag, "is for forecasting models", "takes inputs of fixed size", network)?;
+                match (data.own.is_given(), data.own.given()) {
+                    (true, _) => Ok(Self::Own(OwnSource::open(data, network)?)),
+                    (false, Some(flag)) => Err(Failure::usage(format!("{flag} is for inputs of your own"))
+                        .hint("name them with --inputs FILE")),
+                    (false, None) if model.task() == Task::Regression => Err(Failure::usage(format!(
+                        "'{}' predicts numbers, for which there is no data set",
+                        network.description.name
+                    ))
+                    .hint("give inputs with --inputs FILE; `gains data formats` explains them")),
+                    (false, None) => Ok(Self::Images(ImageSource::open(data, network)?)),
+                }
             }
             Task::Forecasts => {
-                let (what, task) = ("is for models that classify images", "forecasts series");
+                let (what, task) = ("is for models that tell classes apart", "forecasts series");
                 refuse(data.given(), what, task, network)?;
-                Ok(Self::Series(SeriesSource::open(series, data.data_dir.as_deref())?))
+                Ok(Self::Series(SeriesSource::open(series, data.data_dir.as_deref(), network)?))
             }
         }
     }
@@ -58,7 +78,11 @@ impl Source {
         region: &RegionArgs,
     ) -> Result<Box<dyn Subject + 'a>, Failure> {
         match self {
-            Self::Images(source) => Ok(Box::new(source.subject(model))),
+            Self::Images(source) => Ok(Box::new(ClassSubject::new(model, source, region)?)),
+            Self::Own(source) if model.task() == Task::Regression => {
+                Ok(Box::new(NumberSubject::new(model, source, region)?))
+            }
+            Self::Own(source) => Ok(Box::new(ClassSubject::new(model, source, region)?)),
             Self::Series(source) => {
                 Ok(Box::new(SeriesSubject::new(source, model, data.samples.as_ref(), series, region)?))
             }
@@ -66,9 +90,47 @@ impl Source {
     }
 }
 
-/// Refuses a flag that only models for images have.
-pub fn refuse_image_flag(flag: Option<&str>, network: &Network) -> Result<(), Failure> {
-    refuse(flag, "is for models that classify images", "forecasts series", network)
+impl Source {
+    /// The samples, if they are of one shape.
+    pub fn collection(&self) -> Option<&dyn Collection> {
+        match self {
+            Self::Images(source) => Some(source),
+            Self::Own(source) => Some(source),
+            Self::Series(_) => None,
+        }
+    }
+
+    /// Numbers in the order the network takes them, in the order of the file.
+    pub fn restore(&self, values: &[f64]) -> Vec<f64> {
+        match self.collection() {
+            Some(collection) => collection.entries().restore(values),
+            None => values.to_vec(),
+        }
+    }
+}
+
+/// The attack flags ask for; what is climbed can be chosen on images only.
+pub fn attack_plan(asked: &AttackSettings, model: &Model) -> Result<AttackPlan, Failure> {
+    if model.task() == Task::Forecasts {
+        let flag = asked.loss.map(|_| "--loss");
+        refuse(flag, "is for models that tell classes apart", "forecasts series", model.network())?;
+    }
+    Ok(AttackPlan {
+        steps: asked.steps,
+        step_size: asked.step_size,
+        restarts: asked.restarts as usize,
+        loss: asked.loss.map_or(AttackLoss::CrossEntropy, Into::into),
+        seed: asked.seed,
+    })
+}
+
+/// What a network takes, in words.
+fn takes(shape: Shape) -> String {
+    match (shape.height, shape.width, shape.channels) {
+        (1, 1, 1) => "single numbers".into(),
+        (1, 1, length) => format!("vectors of {length} numbers"),
+        _ => format!("{shape} images"),
+    }
 }
 
 fn refuse(flag: Option<&str>, what: &str, task: &str, network: &Network) -> Result<(), Failure> {
@@ -92,36 +154,23 @@ pub struct Shown {
 }
 
 /// A collection of samples with questions.
-pub trait Subject: Sync {
-    /// The network that is asked.
-    fn network(&self) -> &Network;
-
-    /// What is asked.
-    fn task(&self) -> Task;
-
+pub trait Subject: Samples + Sync {
     /// The samples that were chosen.
     fn indices(&self) -> &[usize];
 
-    /// What a sample is called in messages.
-    fn name(&self, index: usize) -> String;
-
     /// What identifies a sample besides its number: a key of result files and its value.
     fn key(&self, index: usize) -> (&'static str, Value);
+
+    /// The radii that are asked about, given those that were named: one where radii mean nothing.
+    fn radii(&self, asked: &[f64]) -> Vec<f64> {
+        asked.to_vec()
+    }
 
     /// Guards against radii that make no sense.
     fn check_radius(&self, eps: f64) -> Result<(), Failure>;
 
     /// The question about a sample at a radius.
     fn question(&self, index: usize, eps: f64) -> Question<'_>;
-
-    /// What all lines of a result file say about the collection.
-    fn setting(&self) -> SubjectSetting;
-
-    /// What a line says about its sample.
-    fn sample_part(&self, index: usize, answer: &Answer) -> SamplePart;
-
-    /// What is wrong with a line that claims to be about this collection.
-    fn fault(&self, line: &Line) -> Option<String>;
 
     /// The samples in words, for a title, and the question below it where there is more to say.
     fn heading(&self, samples: usize) -> (String, Option<String>);

@@ -1,5 +1,8 @@
 //! The table below a campaign: one row per radius, one column per number.
 
+use std::collections::BTreeMap;
+
+use crate::output::plain;
 use crate::question::{Plan, Task};
 use crate::results::{Line, SamplePart, VerdictWord};
 use crate::table::{layout, median, percent};
@@ -17,6 +20,8 @@ enum Column {
     AttackedError,
     /// Mean of the errors that were proved.
     CertifiedError,
+    /// Mean of squared errors without perturbation.
+    SquaredError,
     /// Right, or good enough, and not falsified.
     Adversarial,
     Certified,
@@ -31,7 +36,7 @@ enum Column {
 
 use Column::{
     Adversarial, AttackedError, Certified, CertifiedError, Count, Eps, Error, Falsified, LargestGraph,
-    LongestTime, MeanTime, MedianGraph, MedianTime, Standard, Unknown,
+    LongestTime, MeanTime, MedianGraph, MedianTime, SquaredError, Standard, Unknown,
 };
 
 const OF_CLASSES: [Column; 12] = [
@@ -43,6 +48,20 @@ const OF_CLASSES: [Column; 12] = [
     Unknown,
     Falsified,
     MeanTime,
+    MedianTime,
+    LongestTime,
+    MedianGraph,
+    LargestGraph,
+];
+const OF_REGRESSION: [Column; 12] = [
+    Eps,
+    Count,
+    Error,
+    SquaredError,
+    Adversarial,
+    Certified,
+    Unknown,
+    Falsified,
     MedianTime,
     LongestTime,
     MedianGraph,
@@ -67,6 +86,7 @@ const OF_FORECASTS: [Column; 12] = [
 pub fn table(task: Task, plan: &Plan, radii: &[f64], lines: &[Line]) -> String {
     let columns: Vec<Column> = match task {
         Task::Classes => OF_CLASSES.to_vec(),
+        Task::Regression => OF_REGRESSION.to_vec(),
         Task::Forecasts => {
             let shown = |column: &Column| !matches!(column, AttackedError) || plan.always_attacks();
             OF_FORECASTS.into_iter().filter(shown).collect()
@@ -78,23 +98,72 @@ pub fn table(task: Task, plan: &Plan, radii: &[f64], lines: &[Line]) -> String {
         columns.iter().map(|column| column.cell(*eps, &mine)).collect()
     };
     let rows: Vec<Vec<String>> = radii.iter().map(row).collect();
-    layout(&header, &rows)
+    let mut text = layout(&header, &rows);
+    text.extend(radii.iter().filter_map(|eps| reasons(*eps, radii.len() > 1, lines)));
+    if task == Task::Forecasts && certified_error_falls(radii, lines) {
+        text.push_str(
+            "certified mae: what the method that decided has proved; at a smaller eps a cheaper one may decide, by a \
+             looser bound\n",
+        );
+    }
+    text
+}
+
+/// Why verdicts at a radius are unknown, in a line.
+fn reasons(eps: f64, several: bool, lines: &[Line]) -> Option<String> {
+    let mut counts: BTreeMap<&str, (usize, &Line)> = BTreeMap::new();
+    let mine = lines.iter().filter(|line| line.eps == eps && line.verdict == VerdictWord::Unknown);
+    for line in mine {
+        counts.entry(line.reason_code.as_deref().unwrap_or_default()).or_insert((0, line)).0 += 1;
+    }
+    let mut counts: Vec<(usize, String)> =
+        counts.into_iter().map(|(code, (count, line))| (count, remedy(code, line))).collect();
+    counts.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    let told: Vec<String> = counts.iter().map(|(count, words)| format!("{count} {words}")).collect();
+    let place = if several { format!(" at eps {eps}") } else { String::new() };
+    (!told.is_empty()).then(|| format!("unknown{place}: {}\n", told.join(", ")))
+}
+
+/// What a reason means and what can be done about it.
+fn remedy(code: &str, line: &Line) -> String {
+    match code {
+        "loose" => "by bounds that are too loose".into(),
+        "time" => "out of time (--timeout)".into(),
+        "memory" => "out of memory (--max-memory)".into(),
+        "vertices" => "with too many trajectories (--max-vertices)".into(),
+        "not-controlled" => "whose solver cannot be followed (see `gains model adapt`)".into(),
+        _ => format!("because {}", plain(line.reason.as_deref().unwrap_or("of an unknown reason"))),
+    }
+}
+
+/// Whether a larger radius has a smaller mean of the errors that were proved.
+fn certified_error_falls(radii: &[f64], lines: &[Line]) -> bool {
+    let mut means: Vec<(f64, f64)> = Vec::new();
+    for eps in radii {
+        let mine: Vec<&Line> = lines.iter().filter(|line| line.eps == *eps).collect();
+        if let Some(mean) = mean_of(&mine, |sample| errors(sample)[2]) {
+            means.push((*eps, mean));
+        }
+    }
+    means.sort_by(|a, b| a.0.total_cmp(&b.0));
+    means.windows(2).any(|pair| pair[1].1 < pair[0].1)
 }
 
 impl Column {
     fn title(self, task: Task, plan: &Plan) -> &'static str {
         match (self, task, plan.attacks()) {
             (Eps, ..) => "eps",
-            (Count, Task::Classes, _) => "samples",
+            (Count, Task::Classes | Task::Regression, _) => "samples",
             (Count, Task::Forecasts, _) => "records",
             (Standard, ..) => "standard %",
             (Error, ..) => "mae",
             (AttackedError, ..) => "attacked mae",
             (CertifiedError, ..) => "certified mae",
+            (SquaredError, ..) => "mse",
             (Adversarial, Task::Classes, true) => "attacked %",
             (Adversarial, Task::Classes, false) => "attacked % (no attack)",
-            (Adversarial, Task::Forecasts, true) => "adversarial %",
-            (Adversarial, Task::Forecasts, false) => "adversarial % (no attack)",
+            (Adversarial, Task::Forecasts | Task::Regression, true) => "adversarial %",
+            (Adversarial, Task::Forecasts | Task::Regression, false) => "adversarial % (no attack)",
             (Certified, ..) => "certified %",
             (Unknown, ..) => "unknown",
             (Falsified, ..) => "falsified",
@@ -112,10 +181,12 @@ impl Column {
         match self {
             Eps => eps.to_string(),
             Count => total.to_string(),
+            Standard if lines.iter().any(|line| !line.is_labelled()) => "–".into(),
             Standard => percent(right(lines), total),
-            Error => mean_error(lines, |sample| sample[0]),
-            AttackedError => mean_error(lines, |sample| sample[1]),
-            CertifiedError => mean_error(lines, |sample| sample[2]),
+            Error => mean_cell(lines, |sample| errors(sample)[0]),
+            AttackedError => mean_cell(lines, |sample| errors(sample)[1]),
+            CertifiedError => mean_cell(lines, |sample| errors(sample)[2]),
+            SquaredError => mean_cell(lines, |sample| away(sample, |d| d * d)),
             Adversarial => percent(right(lines).saturating_sub(count(VerdictWord::Falsified)), total),
             Certified => percent(count(VerdictWord::Verified), total),
             Unknown => count(VerdictWord::Unknown).to_string(),
@@ -129,9 +200,9 @@ impl Column {
     }
 }
 
-/// Samples that are right without perturbation; of forecasts, all.
+/// Samples that are right without perturbation; of numbers and forecasts, all of which what is asked holds.
 fn right(lines: &[&Line]) -> usize {
-    lines.iter().filter(|line| line.task() == Task::Forecasts || line.is_correct()).count()
+    lines.iter().filter(|line| line.is_correct()).count()
 }
 
 /// Times of the samples that were analysed.
@@ -148,16 +219,31 @@ fn time(value: Option<f64>) -> String {
     value.map_or("–".into(), |v| format!("{v:.3}"))
 }
 
-/// A mean over all records, on the scale of the network; a dash if one of them has no such error.
-fn mean_error(lines: &[&Line], get: fn([Option<f64>; 3]) -> Option<f64>) -> String {
-    let errors = |line: &&Line| match &line.sample {
-        SamplePart::Record { mae, attacked_mae, certified_mae, .. } => {
-            get([*mae, *attacked_mae, *certified_mae])
-        }
-        SamplePart::Image { .. } => None,
-    };
-    let values: Option<Vec<f64>> = lines.iter().map(errors).collect();
-    values.and_then(|values| mean(&values)).map_or("–".into(), |v| format!("{v:.4}"))
+/// Mean absolute errors of a sample: without perturbation, attacked, certified.
+fn errors(sample: &SamplePart) -> [Option<f64>; 3] {
+    match sample {
+        SamplePart::Record { mae, attacked_mae, certified_mae, .. } => [*mae, *attacked_mae, *certified_mae],
+        SamplePart::Numbers { .. } => [away(sample, f64::abs), None, None],
+        SamplePart::Image { .. } => [None; 3],
+    }
+}
+
+/// The mean of a function of the distances between what is predicted and what is true.
+fn away(sample: &SamplePart, of: fn(f64) -> f64) -> Option<f64> {
+    let SamplePart::Numbers { output, truth: Some(truth), .. } = sample else { return None };
+    (output.len() == truth.len()).then_some(())?;
+    mean(&output.iter().zip(truth).map(|(y, t)| of(y - t)).collect::<Vec<_>>())
+}
+
+/// A mean over all samples as a cell; a dash if one of them has no such number.
+fn mean_cell(lines: &[&Line], get: impl Fn(&SamplePart) -> Option<f64>) -> String {
+    mean_of(lines, get).map_or("–".into(), |v| format!("{v:.4}"))
+}
+
+/// A mean over all samples, if all have such a number.
+fn mean_of(lines: &[&Line], get: impl Fn(&SamplePart) -> Option<f64>) -> Option<f64> {
+    let values: Option<Vec<f64>> = lines.iter().map(|line| get(&line.sample)).collect();
+    values.and_then(|values| mean(&values))
 }
 
 fn graph(lines: &[&Line], pick: fn(Vec<f64>) -> Option<f64>) -> String {

@@ -6,9 +6,6 @@ use clap::Args;
 
 use super::values::positive;
 use super::{LossArg, PrecisionArg, TargetArgs};
-use crate::failure::Failure;
-use crate::question::{AttackLoss, AttackPlan, Model, Task};
-use crate::subject::refuse_image_flag;
 
 /// Settings of PGD.
 #[derive(Args, Clone)]
@@ -28,22 +25,6 @@ pub struct AttackSettings {
     /// Seed of the random starts
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-}
-
-impl AttackSettings {
-    /// The attack asked for; what is climbed can be chosen on images only.
-    pub fn plan(&self, model: &Model) -> Result<AttackPlan, Failure> {
-        if model.task() == Task::Forecasts {
-            refuse_image_flag(self.loss.map(|_| "--loss"), model.network())?;
-        }
-        Ok(AttackPlan {
-            steps: self.steps,
-            step_size: self.step_size,
-            restarts: self.restarts as usize,
-            loss: self.loss.map_or(AttackLoss::CrossEntropy, Into::into),
-            seed: self.seed,
-        })
-    }
 }
 
 /// `gains attack`

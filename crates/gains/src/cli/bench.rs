@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::values::{positive, radius, size};
-use super::{DataArgs, SeriesArgs, StepFormArg};
+use super::{DataArgs, PropertyArgs, SeriesArgs, StepFormArg};
 
 /// `gains bench`
 #[derive(Args)]
@@ -19,7 +19,7 @@ pub struct BenchArgs {
     #[command(flatten)]
     pub data: DataArgs,
     /// Radii
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = size, allow_negative_numbers = true, default_value = "0.1,0.15")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = size, allow_negative_numbers = true, default_value = "0.1,0.15", conflicts_with = "boxes")]
     pub eps: Vec<f64>,
     /// How solver steps are bounded: stages on their own, or each as the one before plus a difference
     #[arg(long, value_enum, default_value_t = StepFormArg::Independent)]
@@ -29,6 +29,8 @@ pub struct BenchArgs {
     pub rounds: u32,
     #[command(flatten)]
     pub series: SeriesArgs,
+    #[command(flatten)]
+    pub property: PropertyArgs,
 }
 
 /// Studies of `gains bench`.

@@ -2,8 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use gains_core::{Arithmetic, Precision};
-
-use crate::question::{AttackLoss, StepForm};
+use gains_verify::{AttackLoss, StepForm};
 
 /// How to bound.
 #[derive(Args, Clone)]

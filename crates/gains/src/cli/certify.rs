@@ -1,5 +1,7 @@
 //! The flags of `gains certify`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use super::{BoundArgs, OutputArgs, TargetArgs, WorkArgs};
@@ -12,12 +14,13 @@ Examples:
   gains certify --model net.safetensors --data mnist --samples 0..1000 --eps 0.1,0.15 \\
       --timeout 60 --out results.jsonl
   gains certify ... --out results.jsonl --resume     # after an interruption
+  gains certify --samples 0..20 --certificates proofs --check
 
 Each line of the output file is one sample at one eps: index, label, prediction, eps, verdict
 (verified, falsified, unknown, misclassified), reason, margin (smallest certified lower bound of a
 logit difference), vertices, edges, seconds, stages (what was tried and for how long, the last one
-decided), looseness (where the bound of an unknown loses), witness (an input that breaks it), and
-everything the question depends on: model, data, split, method, limits, version.
+decided), looseness (where the bound of an unknown loses), bounds (what was proved of each output),
+witness (an input that breaks it), and everything the question depends on: model, data, split, method, limits, version.
 docs/results-format.md describes every key.
 
 Forecasting models (docs/forecasting.md):
@@ -41,4 +44,18 @@ pub struct CertifyArgs {
     pub work: WorkArgs,
     #[command(flatten)]
     pub output: OutputArgs,
+    #[command(flatten)]
+    pub certificates: CertificateArgs,
+}
+
+/// Where proofs go, and who looks at them.
+#[derive(Args)]
+pub struct CertificateArgs {
+    /// Write a certificate of every verdict into this folder, which `gains-check` can check; those of the same name there
+    /// are replaced
+    #[arg(long, value_name = "DIR")]
+    pub certificates: Option<PathBuf>,
+    /// Have every certificate checked at once
+    #[arg(long, requires = "certificates")]
+    pub check: bool,
 }

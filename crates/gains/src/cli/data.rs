@@ -6,12 +6,15 @@ use clap::{Args, Subcommand};
 use gains_data::Dataset;
 use gains_data::series::Order;
 
+use super::values::data_set;
+
 /// `gains data`
 #[derive(Subcommand)]
 pub enum DataCommand {
     /// Download a data set, check it, unpack it; continues where it broke off
     Fetch {
         /// mnist, fashion-mnist or cifar10
+        #[arg(value_parser = data_set)]
         name: Dataset,
         /// Folder with the data sets [default: $GAINS_DATA, else the user's data folder]
         #[arg(long, value_name = "DIR")]
@@ -26,6 +29,8 @@ pub enum DataCommand {
     /// are scaled is decided when it is used.
     #[command(subcommand)]
     Prepare(PrepareCommand),
+    /// Explain the formats of inputs of your own: arrays, tables, pictures, lines of JSON
+    Formats,
     /// Which data sets are there
     List {
         /// Folder with the data sets [default: $GAINS_DATA, else the user's data folder]

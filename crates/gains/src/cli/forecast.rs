@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::values::size;
-use super::{ArithmeticArg, MethodArg, RegionArgs, SeriesArgs, WorkArgs};
+use super::{ArithmeticArg, MethodArg, PropertyArgs, RegionArgs, SeriesArgs, WorkArgs};
 
 /// Examples below the help text.
 pub const EXAMPLES: &str = "\
 Examples:
+  gains forecast                                             the bundled network on its first test record
   gains forecast --model net.safetensors --record 132539 --eps 0.1
   gains forecast --model net.safetensors --record 132539 --features HR,MAP --svg forecast.svg --plot HR,MAP,Temp
 
@@ -18,12 +19,12 @@ The band is certified: no series within eps is predicted outside of it. Values a
 /// `gains forecast`
 #[derive(Args)]
 pub struct ForecastArgs {
-    /// Model file
-    #[arg(long, value_name = "FILE")]
+    /// Model file, or the name of a bundled network that forecasts
+    #[arg(long, value_name = "FILE", default_value = crate::bundled::FORECASTING)]
     pub model: PathBuf,
-    /// Name of the record, of any part
+    /// Name of the record, of any part [default: the first of --part]
     #[arg(long, value_name = "ID")]
-    pub record: String,
+    pub record: Option<String>,
     /// Radius, in deviations of each feature
     #[arg(long, value_parser = size, allow_negative_numbers = true, default_value = "0.1")]
     pub eps: f64,
@@ -54,4 +55,6 @@ pub struct ForecastArgs {
     pub series: SeriesArgs,
     #[command(flatten)]
     pub region: RegionArgs,
+    #[command(flatten)]
+    pub property: PropertyArgs,
 }

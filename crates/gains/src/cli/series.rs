@@ -1,11 +1,9 @@
-//! Flags for forecasting models: which series, what may move in them, how much worse predictions may become.
+//! Flags for forecasting models: which series.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use gains_data::series::{Horizon, Part};
-
-use super::values::size;
 
 /// Which series a forecasting model is run on.
 #[derive(Args, Clone, Default)]
@@ -37,37 +35,6 @@ impl SeriesArgs {
             ("--horizon", self.horizon.is_some()),
             ("--sorted", self.sorted),
             ("--grid", self.grid.is_some()),
-        ];
-        flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
-    }
-}
-
-/// What may move, and how much worse predictions may become.
-#[derive(Args, Clone, Default)]
-#[command(next_help_heading = "Forecasting models")]
-pub struct RegionArgs {
-    /// Only these features (or statics) move [default: what the model file says, else all features]
-    #[arg(long, value_name = "NAME,NAME")]
-    pub features: Vec<String>,
-    /// A radius of its own for a feature or static; repeatable
-    #[arg(long, value_name = "NAME=VALUE", value_parser = named)]
-    pub feature_eps: Vec<(String, f64)>,
-    /// ν: part of its error by which a prediction may become worse [default: 0.1]
-    #[arg(long, value_name = "PART", value_parser = size, allow_negative_numbers = true)]
-    pub nu: Option<f64>,
-    /// δ: mean absolute error by which it may become worse besides [default: 0.01]
-    #[arg(long, value_name = "ERROR", value_parser = size, allow_negative_numbers = true)]
-    pub delta: Option<f64>,
-}
-
-impl RegionArgs {
-    /// The first of these flags that was given.
-    pub fn given(&self) -> Option<&'static str> {
-        let flags = [
-            ("--features", !self.features.is_empty()),
-            ("--feature-eps", !self.feature_eps.is_empty()),
-            ("--nu", self.nu.is_some()),
-            ("--delta", self.delta.is_some()),
         ];
         flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
     }
@@ -105,9 +72,4 @@ pub enum GridArg {
 
 fn horizon(text: &str) -> Result<Horizon, String> {
     text.trim().parse::<Horizon>().map_err(|e| e.to_string())
-}
-
-fn named(text: &str) -> Result<(String, f64), String> {
-    let (name, value) = text.rsplit_once('=').ok_or_else(|| format!("'{text}' is not NAME=VALUE"))?;
-    Ok((name.trim().to_owned(), size(value)?))
 }

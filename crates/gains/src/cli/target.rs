@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use gains_data::{Dataset, Split};
 
-use super::values::{positive, size};
-use super::{RegionArgs, SeriesArgs};
-use crate::subject::Selection;
+use super::values::{data_set, positive, size};
+use super::{InputArgs, PropertyArgs, RegionArgs, SeriesArgs};
+use crate::selection::Selection;
 
-/// Which images.
-#[derive(Args, Clone)]
+/// Which samples.
+#[derive(Args, Clone, Default)]
 pub struct DataArgs {
     /// Data set; by default the one the model was made for
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = data_set)]
     pub data: Option<Dataset>,
     /// Folder with the data sets [default: $GAINS_DATA, else the user's data folder]
     #[arg(long, value_name = "DIR")]
@@ -21,23 +21,25 @@ pub struct DataArgs {
     /// Which part of the data set [default: test]
     #[arg(long)]
     pub split: Option<Split>,
-    /// Images or records to take, e.g. 0..1000 or 3,7,20..30 (ends not included) [default: 0..100]
+    /// Samples or records to take, e.g. 0..1000 or 3,7,20..30 (ends not included) [default: 0..100, all of your own]
     #[arg(long, visible_alias = "records", value_name = "LIST")]
     pub samples: Option<Selection>,
+    #[command(flatten)]
+    pub own: InputArgs,
 }
 
 impl DataArgs {
-    /// The first flag given that only images have.
+    /// The first flag given that series do not have.
     pub fn given(&self) -> Option<&'static str> {
         match (self.data, self.split) {
             (Some(_), _) => Some("--data"),
             (None, Some(_)) => Some("--split"),
-            (None, None) => None,
+            (None, None) => self.own.given(),
         }
     }
 }
 
-/// What is verified or attacked: a model, images, radii.
+/// What is verified or attacked: a model, samples, radii.
 #[derive(Args, Clone)]
 pub struct TargetArgs {
     /// Model file, or the name of a bundled network (`gains model list`) [default: fashion-mnist]
@@ -45,13 +47,16 @@ pub struct TargetArgs {
     pub model: Option<PathBuf>,
     #[command(flatten)]
     pub data: DataArgs,
-    /// Radii: largest change of a pixel, on the scale 0 to 1; for series, of a value in deviations of its feature
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = size, allow_negative_numbers = true, default_value = "0.1")]
+    /// Radii, e.g. 0.1,8/255: largest change of a value; pixels are on the scale 0 to 1, values of series in deviations of
+    /// their feature
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = size, allow_negative_numbers = true, default_value = "0.1", conflicts_with = "boxes")]
     pub eps: Vec<f64>,
     #[command(flatten)]
     pub series: SeriesArgs,
     #[command(flatten)]
     pub region: RegionArgs,
+    #[command(flatten)]
+    pub property: PropertyArgs,
 }
 
 /// How much work.

@@ -13,6 +13,7 @@ Examples:
   gains train --preset quick --set batch=64 --set phases[1].eps.target=0.03 --out runs/mine
   gains train --preset quick --print-config > mine.toml; gains train --config mine.toml
   gains train --resume runs/quick-seed12345           # after Ctrl-C, a crash or a power cut
+  gains train --config mine.toml --inputs table.csv --label-column class   # samples of your own
 
 A run's folder holds config.toml, metrics.csv (a line per epoch), checkpoint.safetensors and, once it is finished,
 model.safetensors and curves.svg. Ctrl-C saves a checkpoint first. See docs/training.md.";
@@ -56,6 +57,15 @@ pub struct TrainArgs {
     /// Start over in a folder that holds a run already
     #[arg(long)]
     pub force: bool,
+    /// Samples of your own: .npy, .npz, .csv, IDX or a folder of pictures; the configuration's data.inputs
+    #[arg(long, value_name = "FILE", requires = "config")]
+    pub inputs: Option<PathBuf>,
+    /// What is true of them; the configuration's data.labels
+    #[arg(long, value_name = "FILE", requires = "config", conflicts_with = "label_column")]
+    pub labels: Option<PathBuf>,
+    /// The column of a .csv that holds what is true; the configuration's data.label_column
+    #[arg(long, value_name = "NAME", requires = "config")]
+    pub label_column: Option<String>,
     /// Folder with the data sets [default: $GAINS_DATA, else the user's data folder]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::values::size;
-use super::{BoundArgs, DataArgs, RegionArgs, SeriesArgs};
+use super::{BoundArgs, DataArgs, MethodArg, PropertyArgs, RegionArgs, SeriesArgs};
 
 /// `gains trajectory`
 #[derive(Args)]
@@ -18,12 +18,15 @@ pub struct TrajectoryArgs {
     /// The sample
     #[arg(long, value_name = "INDEX", default_value_t = 0, conflicts_with = "samples")]
     pub sample: usize,
-    /// Radius of the region
-    #[arg(long, value_parser = size, allow_negative_numbers = true, default_value = "0.1")]
-    pub eps: f64,
+    /// Radii of the region; the first is printed and drawn, --json has them all
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = size, allow_negative_numbers = true, default_value = "0.1", conflicts_with = "boxes")]
+    pub eps: Vec<f64>,
     #[command(flatten)]
     pub bounds: BoundArgs,
-    /// Write the trajectory and the graph as JSON
+    /// Further methods whose graphs --json is to have, e.g. gains,tight
+    #[arg(long, value_enum, value_name = "METHODS", value_delimiter = ',', requires = "json")]
+    pub against: Vec<MethodArg>,
+    /// Write the trajectory and the graphs as JSON (docs/report.md describes it, `gains report` shows it)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Draw them as an SVG picture
@@ -36,4 +39,6 @@ pub struct TrajectoryArgs {
     pub series: SeriesArgs,
     #[command(flatten)]
     pub region: RegionArgs,
+    #[command(flatten)]
+    pub property: PropertyArgs,
 }

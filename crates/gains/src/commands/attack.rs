@@ -9,7 +9,7 @@ use crate::campaign::{check_radii, items, report_panic, unlimited};
 use crate::cli::{AttackArgs, Global};
 use crate::failure::Outcome;
 use crate::question::{Model, Reason, Struck, Task, micro};
-use crate::subject::Source;
+use crate::subject::{Source, attack_plan};
 use crate::table::{layout, median, percent};
 use crate::{files, panics, progress, runner, tell};
 
@@ -22,13 +22,15 @@ struct Attacked {
 
 /// Runs the command.
 pub fn run(args: &AttackArgs, global: &Global) -> Outcome {
-    let model = Model::new(files::load_model(args.target.model.as_deref())?);
-    let attack = args.attack.plan(&model)?;
+    let network = files::load_model(args.target.model.as_deref())?;
+    let model = Model::asking(network, &args.target.property)?;
+    let attack = attack_plan(&args.attack, &model)?;
     let target = &args.target;
     let source = Source::open(&model, &target.data, &target.series, &target.region)?;
     let subject = source.subject(&model, &target.data, &target.series, &target.region)?;
-    check_radii(&*subject, &target.eps)?;
-    let tasks = items(&*subject, &target.eps);
+    let radii = subject.radii(&target.eps);
+    check_radii(&*subject, &radii)?;
+    let tasks = items(subject.indices(), &radii);
     let bar = progress::bar(tasks.len() as u64, global.quiet, progress::ITEMS);
     bar.set_prefix("attack");
     let work = |&(index, eps): &(usize, f64)| {
@@ -51,12 +53,16 @@ pub fn run(args: &AttackArgs, global: &Global) -> Outcome {
             }
         };
         let mut line = subject.struck_json(index, struck.as_ref());
+        if let Some(inputs) = &setting.inputs {
+            extend(&mut line, serde_json::to_value(inputs).unwrap_or(Value::Null));
+        }
         extend(
             &mut line,
             json!({
                 "eps": eps, "seconds": seconds, "model": subject.network().hash,
                 "reason": reason.as_ref().map(ToString::to_string), "reason_code": reason.as_ref().map(Reason::code),
-                "data": setting.data, "split": setting.split, "question": setting.forecast.as_ref().map(|f| &f.question),
+                "property": subject.property(), "data": setting.data, "split": setting.split,
+                "question": setting.question(),
                 "attack": attack, "precision": args.precision.word(), "version": env!("CARGO_PKG_VERSION"),
             }),
         );
@@ -69,16 +75,17 @@ pub fn run(args: &AttackArgs, global: &Global) -> Outcome {
     let of_radius = |eps: &f64| {
         let mine: Vec<&Attacked> = outcomes.iter().filter(|o| o.eps == *eps).collect();
         match subject.task() {
-            Task::Classes => row_of_classes(*eps, &mine),
+            Task::Classes | Task::Regression => row_of_classes(*eps, &mine),
             Task::Forecasts => row_of_forecasts(*eps, &mine),
         }
     };
     let header: &[&str] = match subject.task() {
+        Task::Regression => &["eps", "samples", "holding %", "adversarial %", "broken"],
         Task::Classes => &["eps", "samples", "standard %", "adversarial %", "broken"],
         Task::Forecasts => &["eps", "records", "mae", "attacked mae", "adversarial %", "broken", "s median"],
     };
-    let rows: Vec<Vec<String>> = target.eps.iter().map(of_radius).collect();
-    let title = setting.forecast.map_or(String::new(), |forecast| format!("{}\n\n", forecast.question));
+    let rows: Vec<Vec<String>> = radii.iter().map(of_radius).collect();
+    let title = setting.question().map_or(String::new(), |question| format!("{question}\n\n"));
     tell::summary(&format!("{title}{}", layout(header, &rows)), stdout)
 }
 
@@ -89,10 +96,18 @@ fn extend(line: &mut Value, more: Value) {
 }
 
 fn row_of_classes(eps: f64, mine: &[&Attacked]) -> Vec<String> {
-    let count = |is: fn(&Struck) -> bool| mine.iter().filter(|a| a.struck.as_ref().is_some_and(is)).count();
+    let count =
+        |is: &dyn Fn(&Struck) -> bool| mine.iter().filter(|a| a.struck.as_ref().is_some_and(is)).count();
     // Only what is classified correctly is attacked, and then a margin was seen.
-    let correct = count(|s| matches!(s, Struck::Classes { margin, .. } if !margin.is_nan()));
-    let broken = count(|s| matches!(s, Struck::Classes { broken: Some(_), .. }));
+    let margin = |s: &Struck| match s {
+        Struck::Classes { margin, .. } | Struck::Regression { margin, .. } => *margin,
+        Struck::Forecasts { .. } => f64::NAN,
+    };
+    let is_broken = |s: &Struck| {
+        matches!(s, Struck::Classes { broken: Some(_), .. } | Struck::Regression { broken: Some(_), .. })
+    };
+    let correct = count(&|s| !margin(s).is_nan());
+    let broken = count(&is_broken);
     vec![
         eps.to_string(),
         mine.len().to_string(),

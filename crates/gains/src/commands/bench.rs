@@ -30,13 +30,14 @@ pub fn run(args: &BenchArgs, global: &Global) -> Outcome {
     if let Some(BenchStudy::Growth(args)) = &args.study {
         return growth::run(args, global);
     }
-    let model = Model::new(files::load_model(args.model.as_deref())?);
+    let model = Model::asking(files::load_model(args.model.as_deref())?, &args.property)?;
     let region = RegionArgs::default();
     let source = Source::open(&model, &args.data, &args.series, &region)?;
     let subject = source.subject(&model, &args.data, &args.series, &region)?;
-    check_radii(&*subject, &args.eps)?;
+    let radii = subject.radii(&args.eps);
+    check_radii(&*subject, &radii)?;
     let measured = measured_samples(&*subject);
-    let mut tasks = items(&*subject, &args.eps);
+    let mut tasks = items(subject.indices(), &radii);
     tasks.retain(|(index, _)| measured.contains(index));
     let bound = |&(index, eps): &(usize, f64), method: Method| {
         let way = Way { method, step_form: args.step_form.into(), arithmetic: Arithmetic::Real };
@@ -65,7 +66,7 @@ pub fn run(args: &BenchArgs, global: &Global) -> Outcome {
     let mut text = format!(
         "{name}, {} correct samples, eps {:?}, one thread, median of {rounds}\n\n{}",
         measured.len(),
-        args.eps,
+        radii,
         layout(&HEADER, &rows(words, &all))
     );
     if let Some(megabytes) = peak_memory() {
@@ -85,7 +86,7 @@ pub fn run(args: &BenchArgs, global: &Global) -> Outcome {
 /// The methods that are measured.
 fn measured_methods(task: Task) -> &'static [Method] {
     match task {
-        Task::Classes => &[Method::Box, Method::Linear, Method::Gains, Method::Tight],
+        Task::Classes | Task::Regression => &[Method::Box, Method::Linear, Method::Gains, Method::Tight],
         Task::Forecasts => &[Method::Box, Method::Gains, Method::Tight],
     }
 }

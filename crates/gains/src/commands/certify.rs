@@ -1,5 +1,6 @@
 //! `gains certify`.
 
+use crate::certificates::Certificates;
 use crate::cli::{CertifyArgs, Global};
 use crate::failure::Outcome;
 use crate::question::{AttackPlan, Model, Plan, Purpose};
@@ -7,9 +8,11 @@ use crate::{campaign, files};
 
 /// Runs the command: bounds first, an attack on what they leave open.
 pub fn run(args: &CertifyArgs, global: &Global) -> Outcome {
-    let model = Model::new(files::load_model(args.target.model.as_deref())?);
+    let network = files::load_model(args.target.model.as_deref())?;
+    let model = Model::asking(network, &args.target.property)?;
     let steps = args.attack_steps;
     let attack = (steps > 0).then_some(AttackPlan { steps, ..AttackPlan::PAPER });
     let plan = Plan::new(model.task(), &args.bounds, attack, Purpose::Certify)?;
-    campaign::run(&model, &args.target, &plan, &args.work, &args.output, global)
+    let certificates = Certificates::open(&args.certificates, args.target.model.as_deref())?;
+    campaign::run(&model, &args.target, &plan, &args.work, &args.output, certificates.as_ref(), global)
 }

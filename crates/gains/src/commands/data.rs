@@ -7,10 +7,14 @@ use gains_data::series::Kind;
 use gains_data::{Dataset, FetchEvent, Fetched, Images, Split};
 
 use crate::cli::{DataCommand, Global};
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
+pub use crate::files::locate;
 use crate::output::{note, print, say};
 use crate::table::layout;
 use crate::{interrupt, progress};
+
+/// What `gains data formats` says.
+const FORMATS: &str = include_str!("data/formats.txt");
 
 /// Runs the command.
 pub fn run(command: &DataCommand, global: &Global) -> Outcome {
@@ -19,13 +23,9 @@ pub fn run(command: &DataCommand, global: &Global) -> Outcome {
             fetch(*name, data_dir.as_deref(), mirror.as_deref(), global)
         }
         DataCommand::Prepare(command) => super::prepare::run(command, global),
+        DataCommand::Formats => print(FORMATS),
         DataCommand::List { data_dir } => interrupt::at_once(|| list(data_dir.as_deref())),
     }
-}
-
-/// The data directory.
-pub fn locate(data_dir: Option<&Path>) -> Result<std::path::PathBuf, Failure> {
-    Ok(gains_data::locate(data_dir, |name| std::env::var_os(name))?)
 }
 
 fn fetch(name: Dataset, data_dir: Option<&Path>, mirror: Option<&str>, global: &Global) -> Outcome {

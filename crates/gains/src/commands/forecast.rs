@@ -3,35 +3,38 @@
 mod picture;
 
 use gains_core::BoxVec;
+use gains_ode::Watch;
 use serde_json::{Value, json};
 
-use crate::campaign::{budget, watch};
+use crate::campaign::budget;
 use crate::cli::{BoundArgs, ForecastArgs, Global};
 use crate::failure::{Failure, Outcome};
 use crate::question::{
     AttackPlan, Findings, Forecasted, Model, Plan, Purpose, Reason, Sample, Task, Verdict, precision_of,
 };
+use crate::runner::Stop;
 use crate::subject::{Item, SeriesSource, SeriesSubject};
 use crate::table::layout;
 use crate::{files, interrupt, panics, tell};
 
 /// Runs the command.
 pub fn run(args: &ForecastArgs, global: &Global) -> Outcome {
-    let model = Model::new(files::load_model(Some(&args.model))?);
-    if model.task() == Task::Classes {
+    let network = files::load_model(Some(&args.model))?;
+    if Task::of(&network) != Task::Forecasts {
         let name = args.model.display();
-        return Err(Failure::usage(format!("'{name}' classifies images, it does not forecast"))
-            .hint("choose a forecasting model; for images there is `gains predict`"));
+        return Err(Failure::usage(format!("'{name}' takes single inputs, it does not forecast series"))
+            .hint("choose a forecasting model; for others there is `gains predict`"));
     }
-    let attack = AttackPlan { steps: args.steps, ..AttackPlan::PAPER };
-    let bounds = BoundArgs { method: args.method, step_form: None, arithmetic: args.arithmetic };
-    let plan = Plan::new(model.task(), &bounds, Some(attack), Purpose::Evaluate)?;
-    let source = SeriesSource::open(&args.series, args.data_dir.as_deref())?;
+    let model = Model::asking(network, &args.property)?;
+    let plan = plan(args, &model)?;
+    let source = SeriesSource::open(&args.series, args.data_dir.as_deref(), model.network())?;
     let subject = SeriesSubject::new(&source, &model, None, &args.series, &args.region)?;
     let plotted = subject.set().names.features_of(&args.plot)?;
-    let forecast = panics::contain(|| Forecast::make(args, &plan, &subject, &model));
+    let record = record(args, &subject)?;
+    let forecast =
+        panics::contain(|| Forecast::make(args, &record, &plan, &subject, &model, &interrupt::requested));
     let forecast = forecast.map_err(|caught| {
-        Failure::new(format!("record {}: gains panicked: {caught}", args.record))
+        Failure::new(format!("record {record}: gains panicked: {caught}"))
             .hint("please report it with the model and the record")
     })??;
     if interrupt::requested() {
@@ -51,6 +54,37 @@ pub fn run(args: &ForecastArgs, global: &Global) -> Outcome {
     Ok(())
 }
 
+fn plan(args: &ForecastArgs, model: &Model) -> Result<Plan, Failure> {
+    let attack = AttackPlan { steps: args.steps, ..AttackPlan::PAPER };
+    let bounds = BoundArgs { method: args.method, step_form: None, arithmetic: args.arithmetic };
+    Plan::new(model.task(), &bounds, Some(attack), Purpose::Evaluate)
+}
+
+/// What the file of `--json` says.
+pub fn explore(
+    args: &ForecastArgs,
+    model: &Model,
+    source: &SeriesSource,
+    stop: Stop<'_>,
+) -> Result<Value, Failure> {
+    let plan = plan(args, model)?;
+    let subject = SeriesSubject::new(source, model, None, &args.series, &args.region)?;
+    let record = record(args, &subject)?;
+    let forecast = Forecast::make(args, &record, &plan, &subject, model, stop)?;
+    Ok(View { subject: &subject, forecast: &forecast }.json(&model.network().hash, args.eps))
+}
+
+/// The record that is asked for, or the first there is.
+fn record(args: &ForecastArgs, subject: &SeriesSubject<'_>) -> Result<String, Failure> {
+    let set = subject.set();
+    match &args.record {
+        Some(record) => Ok(record.clone()),
+        None if set.forecasts.len(set.part) > 0 => Ok(set.forecasts.id(set.part, 0).to_string()),
+        None => Err(Failure::usage(format!("the {} part has no records", set.part))
+            .hint("choose another --part, or name a record with --record")),
+    }
+}
+
 /// Everything that is known about one record.
 struct Forecast {
     item: Item,
@@ -59,54 +93,76 @@ struct Forecast {
     radii: Vec<f64>,
     prediction: Vec<f64>,
     mae: f64,
-    limit: f64,
+    /// The error not to be reached; nothing if something else is asked.
+    limit: Option<f64>,
     verdict: Verdict,
     /// Proved: the error stays at or below this.
     certified: Option<f64>,
+    /// The worst error that was seen.
+    worst: Option<f64>,
+    /// Smallest certified distance to breaking another property.
+    margin: Option<f64>,
     /// On the scale of the network.
     band: Result<BoxVec, Reason>,
     /// What made it.
     method: String,
-    /// Predictions for the worst series found, and their error.
-    attacked: Option<(Vec<f64>, f64)>,
+    /// Predictions for the worst series found.
+    attacked: Option<Vec<f64>>,
 }
 
 impl Forecast {
     /// Everything from one look of the verifier: the band, the verdict, and the worst an attack finds.
     fn make(
         args: &ForecastArgs,
+        record: &str,
         plan: &Plan,
         subject: &SeriesSubject<'_>,
         model: &Model,
+        stop: Stop<'_>,
     ) -> Result<Self, Failure> {
-        let (part, index) = subject.set().find(&args.record)?;
+        let (part, index) = subject.set().find(record)?;
         panics::provoke(index);
         let (item, question) = subject.ask(part, index, args.eps);
         let radii = match &question.sample {
             Sample::Series { perturbation, .. } => perturbation.features.iter().map(|a| a.radius).collect(),
-            Sample::Image { .. } => Vec::new(),
+            Sample::Values { .. } => Vec::new(),
         };
         let fail = |what: String| {
-            Failure::new(format!("record {}: {what}", args.record))
-                .hint("`gains model show` tells how it is solved")
+            Failure::new(format!("record {record}: {what}")).hint("`gains model show` tells how it is solved")
         };
         let precision = precision_of(args.arithmetic.into());
-        let run = question.run(precision, &watch()).map_err(fail)?;
+        let run =
+            question.run(precision, &Watch { interrupted: &|| stop(), ..Watch::default() }).map_err(fail)?;
         let Forecasted { answer, band, attacked } =
-            question.forecast(plan, budget(&args.work)).map_err(|reason| fail(reason.to_string()))?;
-        let Findings::Forecasts { mae: Some(mae), limit: Some(limit), certified, .. } = answer.findings
+            question.forecast(plan, budget(&args.work, stop)).map_err(|reason| fail(reason.to_string()))?;
+        let Findings::Forecasts { mae: Some(mae), limit, certified, attacked: worst, margin } =
+            answer.findings
         else {
             return Err(fail("the prediction is NaN or infinite".into()));
         };
-        let certified = certified.filter(|_| band.is_ok());
+        let (certified, margin) = (certified.filter(|_| band.is_ok()), margin.filter(|_| band.is_ok()));
         let name = &model.network().description.name;
-        let title = format!("{name}, record {} ({part}), eps {}", args.record, args.eps);
+        let title = format!("{name}, record {record} ({part}), eps {}", args.eps);
         // The method that made the band: the last that bounded.
         let bounds = answer.stages.iter().rev().find(|stage| stage.name != "attack");
         let method = bounds.map_or_else(String::new, |stage| stage.name.clone());
         let prediction = run.output;
         let verdict = answer.verdict;
-        Ok(Self { item, title, radii, prediction, mae, limit, verdict, certified, band, method, attacked })
+        Ok(Self {
+            item,
+            title,
+            radii,
+            prediction,
+            mae,
+            limit,
+            verdict,
+            certified,
+            worst,
+            margin,
+            band,
+            method,
+            attacked,
+        })
     }
 }
 
@@ -120,6 +176,17 @@ impl View<'_> {
     fn observed(&self, feature: usize) -> usize {
         let width = self.subject.set().names.features.len();
         self.forecast.item.series.mask.iter().skip(feature).step_by(width).filter(|seen| **seen).count()
+    }
+
+    /// Times and values of a feature's observations, in the units of the data.
+    fn points(&self, feature: usize) -> Vec<[f64; 2]> {
+        let (set, series) = (self.subject.set(), &self.forecast.item.series);
+        let width = set.names.features.len();
+        let at = |(point, time): (usize, &f64)| {
+            let entry = point * width + feature;
+            series.mask[entry].then(|| [set.raw_time(*time), set.raw(feature, series.values[entry])])
+        };
+        series.times.iter().enumerate().filter_map(at).collect()
     }
 
     fn verdict(&self) -> String {
@@ -140,8 +207,7 @@ impl View<'_> {
                 Ok(b) => (shown(raw(b.lower[i]), f64::floor), shown(raw(b.upper[i]), f64::ceil)),
                 Err(_) => ("–".into(), "–".into()),
             };
-            let attacked =
-                self.forecast.attacked.as_ref().map(|(output, _)| shown(raw(output[i]), f64::round));
+            let attacked = self.forecast.attacked.as_ref().map(|output| shown(raw(output[i]), f64::round));
             let series = &self.forecast.item.series;
             let truth = series.target_mask[i].then(|| shown(raw(series.target[i]), f64::round));
             let dash = || "–".to_string();
@@ -160,14 +226,18 @@ impl View<'_> {
             format!("{}\n{}\n\n{}", self.forecast.title, self.subject.words(), layout(&header, &rows));
         let time = self.subject.set().raw_time(self.forecast.item.series.target_time);
         text.push_str(&format!("\npredicted for time {time:.2}\n"));
-        text.push_str(&format!(
-            "mean absolute error {:.4}, limit {:.4}",
-            self.forecast.mae, self.forecast.limit
-        ));
-        if let (Some(certified), Ok(_)) = (self.forecast.certified, &self.forecast.band) {
-            text.push_str(&format!(", certified {certified:.4} ({})", self.forecast.method));
+        let Forecast { mae, limit, certified, worst, margin, method, .. } = self.forecast;
+        text.push_str(&format!("mean absolute error {mae:.4}"));
+        if let Some(limit) = limit {
+            text.push_str(&format!(", limit {limit:.4}"));
         }
-        if let Some((_, error)) = &self.forecast.attacked {
+        if let Some(certified) = certified {
+            text.push_str(&format!(", certified {certified:.4} ({method})"));
+        }
+        if let Some(margin) = margin {
+            text.push_str(&format!(", certified margin of the property {margin:.4} ({method})"));
+        }
+        if let Some(error) = worst {
             text.push_str(&format!(", attacked {error:.4}"));
         }
         text.push_str(&format!("\n{}\n", self.verdict()));
@@ -179,9 +249,9 @@ impl View<'_> {
         let feature = |(i, name): (usize, &String)| {
             let raw = |value: f64| self.subject.set().raw(i, value);
             let band = self.forecast.band.as_ref().ok().map(|b| (b.lower[i], b.upper[i]));
-            let attacked = self.forecast.attacked.as_ref().map(|(output, _)| output[i]);
+            let attacked = self.forecast.attacked.as_ref().map(|output| output[i]);
             json!({
-                "name": name, "observed": self.observed(i), "eps": self.forecast.radii[i],
+                "name": name, "observed": self.observed(i), "points": self.points(i), "eps": self.forecast.radii[i],
                 "prediction": raw(self.forecast.prediction[i]), "low": band.map(|b| raw(b.0)), "high": band.map(|b| raw(b.1)),
                 "attacked": attacked.map(raw), "truth": series.target_mask[i].then(|| raw(series.target[i])),
                 "normalised": {
@@ -197,8 +267,9 @@ impl View<'_> {
             "model": model, "record": series.id, "eps": eps, "question": self.subject.words(),
             "time": self.subject.set().raw_time(series.target_time), "verdict": self.verdict(),
             "mae": self.forecast.mae, "limit": self.forecast.limit, "certified_mae": self.forecast.certified,
+            "margin": self.forecast.margin,
             "method": band.map(|_| &self.forecast.method),
-            "attacked_mae": self.forecast.attacked.as_ref().map(|a| a.1), "features": features,
+            "attacked_mae": self.forecast.worst, "features": features,
         })
     }
 }

@@ -11,5 +11,8 @@ pub mod forecast;
 pub mod model;
 pub mod predict;
 pub mod prepare;
+pub mod radius;
+pub mod report;
+pub mod study;
 pub mod train;
 pub mod trajectory;

@@ -1,26 +1,22 @@
 //! `gains model`.
 
-mod show;
-
-use std::path::Path;
-
-use gains_core::import::import_checkpoint;
+mod adapt;
+mod import;
+pub mod show;
 
 use crate::cli::{Global, ModelCommand};
-use crate::failure::{Failure, Outcome};
-use crate::output::{print, say};
+use crate::failure::Outcome;
+use crate::output::print;
 use crate::table::layout;
-use crate::{bundled, files, interrupt};
-
-/// Larger sidecars are refused before they are read.
-const LARGEST_SIDECAR: u64 = 1 << 20;
+use crate::{bundled, files};
 
 /// Runs the command.
 pub fn run(command: &ModelCommand, global: &Global) -> Outcome {
     match command {
         ModelCommand::Show { file } => print(&show::describe(&files::load_model(file.as_deref())?)),
         ModelCommand::List => list(),
-        ModelCommand::Import { weights, sidecar, out } => import(weights, sidecar, out, global),
+        ModelCommand::Import(args) => import::run(args, global),
+        ModelCommand::Adapt(args) => adapt::run(args, global),
     }
 }
 
@@ -36,15 +32,4 @@ fn list() -> Outcome {
         ]);
     }
     print(&layout(&["name", "hash", "parameters", "about"], &rows))
-}
-
-fn import(weights: &Path, sidecar: &Path, out: &Path, global: &Global) -> Outcome {
-    let bytes = files::read_model_file(weights)?;
-    let text = files::read_text(sidecar, LARGEST_SIDECAR, "a sidecar")?;
-    let model = interrupt::at_once(|| import_checkpoint(&bytes, &text)).map_err(|e| {
-        Failure::new(format!("'{}': {e}", weights.display()))
-            .hint("expected the tensors of a published checkpoint, and a sidecar with h0 and dataset")
-    })?;
-    files::write_atomically(out, &model)?;
-    if global.quiet { Ok(()) } else { say!("wrote {}", out.display()) }
 }

@@ -1,7 +1,7 @@
 //! `gains predict`.
 
 use crate::campaign::report_panic;
-use crate::cli::{Global, PredictArgs, RegionArgs};
+use crate::cli::{Global, PrecisionArg, PredictArgs, RegionArgs};
 use crate::failure::{Failure, Outcome};
 use crate::question::Model;
 use crate::subject::Source;
@@ -26,7 +26,11 @@ pub fn run(args: &PredictArgs, global: &Global) -> Outcome {
             // What was cut short has no result.
             Ok(Err(_)) if interrupt::requested() => break,
             Ok(shown) => shown.map_err(|e| {
-                Failure::new(format!("{}: {e}", subject.name(index))).hint("try --precision float64")
+                let hint = match args.precision {
+                    PrecisionArg::Float32 => "try --precision float64",
+                    PrecisionArg::Float64 => "`gains model show` tells how the network is solved",
+                };
+                Failure::new(format!("{}: {e}", subject.name(index))).hint(hint)
             })?,
             Err(caught) => {
                 report_panic(&bar, &*subject, (index, None), &caught);

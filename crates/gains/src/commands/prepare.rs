@@ -9,10 +9,9 @@ use gains_data::series::{
     read_physionet, read_table,
 };
 
-use super::data::locate;
 use crate::cli::{Global, OrderArgs, PrepareCommand};
 use crate::failure::{Failure, Outcome};
-use crate::files::write_atomically;
+use crate::files::{locate, write_atomically};
 use crate::output::{note, plain, print, say};
 use crate::table::layout;
 use crate::{interrupt, progress};

@@ -6,21 +6,26 @@ mod forecast;
 mod live;
 mod material;
 mod metrics;
+mod own;
 mod pace;
+mod select;
 mod session;
-mod setting;
+pub mod setting;
 
 use std::path::{Path, PathBuf};
 
 use gains_train::config::Method;
 use gains_train::cpu::Cpu;
 use gains_train::cuda::Cuda;
-use gains_train::solve::inference_step;
-use gains_train::{Checkpoint, Config, Device, Plan, Position, StepForm, TrainError, presets};
+use gains_train::engine::Engine;
+use gains_train::fused::Fused;
+use gains_train::program::{Blueprint, ProgramEngine};
+use gains_train::{Checkpoint, Config, Device, Plan, Position, StepForm, TrainError, Trainer, presets};
 
 use self::folder::{Folder, Found};
-use self::material::Material;
-use self::session::Session;
+use self::material::{Lessons, Material};
+use self::select::Jury;
+use self::session::{Session, Surroundings};
 use crate::cli::{DeviceArg, Global, TrainArgs};
 use crate::failure::{Failure, Outcome};
 use crate::output::{note, print};
@@ -36,7 +41,7 @@ pub fn run(args: &TrainArgs, global: &Global) -> Outcome {
     }
     let config = match (&args.preset, &args.config, &args.resume) {
         (Some(name), _, _) => setting::preset(name)?,
-        (_, Some(path), _) => setting::read(path)?,
+        (_, Some(path), _) => setting::read_with_inputs(path, args)?,
         (_, _, Some(path)) => return resume(path, args, global),
         _ => return Err(Failure::usage("nothing to train").hint("give --preset, --config or --resume")),
     };
@@ -87,26 +92,105 @@ fn train(
     global: &Global,
     folder: impl FnOnce() -> Result<Folder, Failure>,
 ) -> Outcome {
-    let Start { config, checkpoint } = start;
-    let material = Material::load(&config, args.data_dir.as_deref())?;
-    let step = inference_step(&config.solver, 0.0);
-    let plan =
-        Plan::new(&config.description(step, &material.classes)).map_err(|e| explain(&e.into(), None))?;
-    let parameters = plan.initial_parameters(config.seed);
+    let material = Material::load(&start.config, args.data_dir.as_deref())?;
+    let plan = match material.obstacle(&start.config) {
+        Some(what) => Err(format!("{what} are trained with on the CPU only")),
+        None => Plan::pattern(&material.description).map_err(|error| error.to_string()),
+    };
+    match (plan, args.device) {
+        (Ok(plan), device) => train_fused(start, material, plan, device, args, global, folder),
+        (Err(_), DeviceArg::Cpu) => train_program(start, material, args, global, folder),
+        (Err(why), DeviceArg::Cuda) => Err(Failure::usage(format!("--device cuda: {why}")).hint(
+            "leave --device out; CUDA trains convolutions with ReLUs, one neural ODE of them, pooling and a linear layer",
+        )),
+    }
+}
+
+/// Trains by the large operations of a device.
+fn train_fused(
+    start: Start,
+    material: Material,
+    plan: Plan,
+    device: DeviceArg,
+    args: &TrainArgs,
+    global: &Global,
+    folder: impl FnOnce() -> Result<Folder, Failure>,
+) -> Outcome {
+    let parameters = plan.initial_parameters(start.config.seed);
     let wrong = |e| explain(&TrainError::Device(e), None);
-    match args.device {
+    match device {
         DeviceArg::Cpu => {
             let threads = args.threads.map(usize::from);
             let device = Cpu::<f32>::new(&plan, &parameters, threads).map_err(wrong)?;
             // How many threads there are changes nothing, so the network's record does not tell.
-            Session::new(device, "cpu".into(), config, &material, folder()?)?.run(checkpoint, args, global)
+            on_device(start, material, (device, "cpu".into(), plan, parameters), args, global, folder)
         }
         DeviceArg::Cuda => {
             let device = Cuda::new(&plan, &parameters, 0).map_err(wrong)?;
             let name = device.name();
-            Session::new(device, name, config, &material, folder()?)?.run(checkpoint, args, global)
+            on_device(start, material, (device, name, plan, parameters), args, global, folder)
         }
     }
+}
+
+fn on_device<D: Device>(
+    start: Start,
+    material: Material,
+    (device, name, plan, parameters): (D, String, Plan, Vec<f64>),
+    args: &TrainArgs,
+    global: &Global,
+    folder: impl FnOnce() -> Result<Folder, Failure>,
+) -> Outcome {
+    let failed = |error: TrainError| explain(&error, None);
+    let jury = material.jury(&start.config);
+    let Lessons::Images { training, test } = &material.lessons else {
+        return Err(Failure::new("devices take images of the known sets"));
+    };
+    let most = start.config.images.unwrap_or(usize::MAX);
+    let looked = (test.view(), start.config.rhythm.test_images);
+    let engine = Fused::new(device, plan, (training.view(), most), looked).map_err(failed)?;
+    begin(start, material, engine, &parameters, (name, jury), args, global, folder)
+}
+
+/// Trains any network, operator by operator, on the CPU.
+fn train_program(
+    start: Start,
+    mut material: Material,
+    args: &TrainArgs,
+    global: &Global,
+    folder: impl FnOnce() -> Result<Folder, Failure>,
+) -> Outcome {
+    let failed = |error: TrainError| explain(&error, None);
+    let blueprint = Blueprint::new(&material.description).map_err(|e| failed(e.into()))?;
+    let parameters = match material.start.take() {
+        Some(tensors) => blueprint.parameters.gather(&tensors).map_err(|e| failed(e.into()))?,
+        None => blueprint.parameters.initial(start.config.seed),
+    };
+    let jury = material.jury(&start.config);
+    let lessons = std::mem::replace(&mut material.lessons, Lessons::none());
+    let samples = lessons.into_samples(material.description.input);
+    let threads = args.threads.map(usize::from);
+    let engine = ProgramEngine::<f32>::new(blueprint, &start.config, samples, threads).map_err(failed)?;
+    begin(start, material, engine, &parameters, ("cpu".into(), jury), args, global, folder)
+}
+
+/// Trains on an engine that is ready.
+fn begin<E: Engine>(
+    start: Start,
+    material: Material,
+    engine: E,
+    parameters: &[f64],
+    (device, jury): (String, Option<Jury>),
+    args: &TrainArgs,
+    global: &Global,
+    folder: impl FnOnce() -> Result<Folder, Failure>,
+) -> Outcome {
+    let Start { config, checkpoint } = start;
+    let classes = material.classes();
+    let trainer = Trainer::with(engine, config, material.description, &classes, parameters)
+        .map_err(|error| explain(&error, None))?;
+    let surroundings = Surroundings { device, folder: folder()?, jury, own: material.own };
+    Session::new(trainer, surroundings).run(checkpoint, args, global)
 }
 
 /// How a run that failed can go on.
@@ -122,7 +206,7 @@ struct Rescue<'a> {
 impl std::fmt::Display for Rescue<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.saved {
-            Some(at) => write!(f, "the checkpoint before {at} is good; go on from there"),
+            Some(at) => write!(f, "a checkpoint was saved before {at}; go on from there"),
             None => write!(f, "no checkpoint was saved yet; start over"),
         }
     }

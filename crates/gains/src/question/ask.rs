@@ -1,21 +1,25 @@
 //! Questions as problems: the calls into the verifier.
 
+use std::sync::Arc;
+
 use gains_core::operator::blend::Blend;
-use gains_core::{Arithmetic, Interval, Precision};
+use gains_core::{Arithmetic, BoxVec, Precision};
 use gains_ode::{Inference, SeriesProgram, Solution, StopReason, Watch, mean_absolute_error};
-use gains_verify::series::forecast_problem;
+use gains_verify::certificate::prove::certificate;
+use gains_verify::certificate::{Certificate, NotWritten};
+use gains_verify::property::largest;
+use gains_verify::series::{forecast_problem, series_problem};
 use gains_verify::{
-    Budget, Clock, Hunt, Point, Problem, Property, Reason, Report, Settings, StageReport, Verifier,
+    Analysis, Budget, Clock, Hunt, Point, Problem, Property, Reason, Report, Settings, StageReport, Verifier,
 };
+
+use crate::property::{Asked, Sampled};
 
 use super::plan::Way;
 use super::{
-    Answer, AttackPlan, Bounded, Claimed, Findings, Forecasted, Plan, Question, Ran, Sample, StageTime,
-    Struck, Task, Tried, Verdict, Witness, micro, precision_of,
+    Answer, AttackPlan, Bounded, Claimed, Findings, Forecasted, OutputBounds, Plan, Question, Ran, Sample,
+    StageTime, Struck, Task, Tried, Verdict, Wanted, Witness, micro, precision_of,
 };
-
-/// Values a pixel can take.
-const PIXELS: Interval = Interval::new(0.0, 1.0);
 
 fn finite(value: Option<f64>) -> Option<f64> {
     value.filter(|v| v.is_finite())
@@ -30,43 +34,70 @@ impl Question<'_> {
     /// What is asked.
     pub fn task(&self) -> Task {
         match self.sample {
-            Sample::Image { .. } => Task::Classes,
+            Sample::Values { .. } => Task::of(self.network),
             Sample::Series { .. } => Task::Forecasts,
         }
     }
 
+    /// Whether a forecast is asked to become hardly worse, and not something of its own.
+    pub fn is_usual(&self) -> bool {
+        matches!(&self.sample, Sample::Series { asked, .. } if asked.text().is_none())
+    }
+
     /// The question as a problem of the verifier.
-    fn with_problem<R>(
+    pub(super) fn with_problem<R>(
         &self,
         arithmetic: Arithmetic,
         clock: Clock<'_>,
         look: impl FnOnce(&Problem<'_>) -> R,
     ) -> Result<R, Reason> {
         match &self.sample {
-            Sample::Image { image, label, eps } => {
-                Ok(look(&Problem::classification(self.network, image, *label, *eps, PIXELS)))
+            Sample::Values { values, region, wanted } => {
+                let nominal = vec![values.clone()];
+                let mut region = region.clone();
+                let is_float32 = |value: &f64| f64::from(*value as f32) == *value;
+                if arithmetic == Arithmetic::Float32 && !values.iter().all(is_float32) {
+                    region = region.rounded_to_float32(&nominal);
+                }
+                let (program, property) = (&self.network.body, self.property(values, wanted, clock)?);
+                Ok(look(&Problem { program, region, property, nominal, output: None }))
             }
-            Sample::Series { observations, truth, truth_mask, perturbation, tolerance } => {
+            Sample::Series { observations, truth, truth_mask, perturbation, tolerance, asked, units } => {
                 let program = self.laid_out()?;
                 let target = (&truth[..], &truth_mask[..]);
-                let problem = forecast_problem(
-                    &program,
-                    observations,
-                    target,
-                    perturbation,
-                    *tolerance,
-                    arithmetic,
-                    clock,
-                )?;
+                let problem = if asked.text().is_none() {
+                    forecast_problem(
+                        &program,
+                        observations,
+                        target,
+                        perturbation,
+                        *tolerance,
+                        arithmetic,
+                        clock,
+                    )?
+                } else {
+                    series_problem(&program, observations, perturbation, arithmetic, clock, |nominal| {
+                        asked.linear(&Sampled { label: None, nominal, target: Some(target), units })
+                    })?
+                };
                 Ok(look(&problem))
             }
         }
     }
 
-    /// A forecasting network for this series; for images there is none.
+    /// What must hold of the outputs, or why nothing can be asked.
+    fn property(&self, values: &[f64], wanted: &Wanted, clock: Clock<'_>) -> Result<Property, Reason> {
+        wanted.asked.property(wanted.label, wanted.truth.as_deref(), || {
+            let run =
+                Inference::run_within(&self.network.body, &[values], Precision::Float64, &clock.watch());
+            run.map(|run| run.output).map_err(|error| clock.reason(&error))
+        })
+    }
+
+    /// A forecasting network for this series; for inputs of fixed size there is none.
     fn laid_out(&self) -> Result<SeriesProgram, Reason> {
         match &self.sample {
-            Sample::Image { .. } => Err(Reason::Concrete("an image is no series".into())),
+            Sample::Values { .. } => Err(Reason::Concrete("the sample is no series".into())),
             Sample::Series { observations, .. } => {
                 SeriesProgram::new(self.network, observations, Blend::Exact)
                     .map_err(|e| Reason::Concrete(e.to_string()))
@@ -75,7 +106,7 @@ impl Question<'_> {
     }
 
     /// An input that breaks the property, as result files show it.
-    fn witness(&self, mut point: Point) -> Witness {
+    pub(super) fn witness(&self, mut point: Point) -> Witness {
         match &self.sample {
             Sample::Series { observations, .. } => match self.laid_out() {
                 Ok(program) => {
@@ -84,48 +115,88 @@ impl Question<'_> {
                 }
                 Err(_) => Witness::Series { statics: Vec::new(), times: Vec::new(), values: Vec::new() },
             },
-            Sample::Image { .. } => {
-                Witness::Image(if point.is_empty() { Vec::new() } else { point.swap_remove(0) })
+            Sample::Values { .. } => {
+                Witness::Values(if point.is_empty() { Vec::new() } else { point.swap_remove(0) })
             }
         }
     }
 
     fn answer(&self, report: Report, property: Option<&Property>) -> Answer {
-        let findings = match property {
-            Some(Property::Errors(errors)) => Findings::Forecasts {
+        let margin = finite(report.margin);
+        let looseness = report.looseness.as_ref().map(ToString::to_string);
+        let findings = match (property, self.task()) {
+            (None, task) => Findings::nothing(task),
+            (Some(Property::Errors(errors)), _) => Findings::Forecasts {
                 mae: finite(report.output.as_ref().map(|output| self.error(output))),
                 limit: finite(Some(errors.limit)),
                 certified: finite(report.margin.map(|margin| errors.limit - margin)),
                 attacked: finite(report.attacked_margin.map(|margin| errors.limit - margin)),
+                margin: None,
             },
-            None if self.task() == Task::Forecasts => {
-                Findings::Forecasts { mae: None, limit: None, certified: None, attacked: None }
+            (Some(_), Task::Forecasts) => {
+                let mae = finite(report.output.as_ref().map(|output| self.error(output)));
+                Findings::Forecasts { mae, limit: None, certified: None, attacked: None, margin }
             }
-            _ => Findings::Classes {
-                prediction: report.prediction(),
-                margin: finite(report.margin),
-                looseness: report.looseness.as_ref().map(ToString::to_string),
-            },
+            (Some(_), Task::Classes) => {
+                Findings::Classes { prediction: report.prediction(), margin, looseness }
+            }
+            (Some(_), Task::Regression) => {
+                Findings::Regression { output: report.output.clone(), margin, looseness }
+            }
         };
+        let bounds = property.and_then(|property| OutputBounds::of_report(&report, property));
         let verdict = match report.verdict {
             gains_verify::Verdict::Verified => Verdict::Verified,
             gains_verify::Verdict::Falsified { witness } => Verdict::Falsified(self.witness(witness)),
             gains_verify::Verdict::Unknown(reason) => Verdict::Unknown(reason),
+            // An error is not wrong in itself: its limit can only leave it no room.
+            gains_verify::Verdict::Misclassified if matches!(property, Some(Property::Errors(_))) => {
+                let room = "nu and delta leave no room above the error of the prediction itself";
+                Verdict::Unknown(Reason::Property(room.into()))
+            }
             gains_verify::Verdict::Misclassified => Verdict::Misclassified,
         };
         let stages = stage_times(&report.stages);
-        Answer { verdict, findings, stages, graph: report.graph, elapsed: report.elapsed }
+        Answer { verdict, findings, stages, graph: report.graph, bounds, elapsed: report.elapsed }
     }
 
     /// Answers it as planned. `seed` makes attacks of different samples differ; `workers` threads may be used.
     pub fn decide(&self, plan: &Plan, seed: u64, workers: usize, budget: Budget<'_>) -> Answer {
+        self.decide_and(plan, seed, workers, budget, |_, _, _| ()).0
+    }
+
+    /// The same, and then writes down why, within the same budget once more.
+    pub fn decide_and_certify(
+        &self,
+        plan: &Plan,
+        seed: u64,
+        workers: usize,
+        budget: Budget<'_>,
+    ) -> (Answer, Result<Certificate, NotWritten>) {
+        let certify = |problem: &Problem<'_>, settings: &Settings, report: &Report| {
+            certificate(problem, settings, report, Clock::start(budget))
+        };
+        let (answer, certificate) = self.decide_and(plan, seed, workers, budget, certify);
+        (answer, certificate.unwrap_or(Err(NotWritten::NoVerdict)))
+    }
+
+    fn decide_and<R>(
+        &self,
+        plan: &Plan,
+        seed: u64,
+        workers: usize,
+        budget: Budget<'_>,
+        then: impl FnOnce(&Problem<'_>, &Settings, &Report) -> R,
+    ) -> (Answer, Option<R>) {
         let clock = Clock::start(budget);
         let decided = self.with_problem(plan.arithmetic, clock, |problem| {
             let settings = Settings { workers, ..plan.settings(problem, seed) };
-            let report = Verifier::new(settings).decide(problem, budget);
-            self.answer(report, Some(&problem.property))
+            let verifier = Verifier::new(settings);
+            let report = verifier.decide(problem, budget);
+            let more = then(problem, &verifier.settings, &report);
+            (self.answer(report, Some(&problem.property)), Some(more))
         });
-        decided.unwrap_or_else(|reason| self.answer(Report::unknown(reason), None))
+        decided.unwrap_or_else(|reason| (self.answer(Report::unknown(reason), None), None))
     }
 
     /// Everything about one forecast: the verdict, a band around every feature, and the worst an attack finds.
@@ -134,15 +205,12 @@ impl Question<'_> {
         self.with_problem(plan.arithmetic, clock, |problem| {
             let settings = Settings { intervals: true, ..plan.settings_of_one(problem) };
             let report = Verifier::new(settings).decide(problem, budget);
-            let attacked =
-                report.attacked.as_ref().zip(report.attacked_margin).and_then(|(point, margin)| {
-                    let inputs: Vec<&[f64]> = point.iter().map(Vec::as_slice).collect();
-                    let precision = precision_of(plan.arithmetic);
-                    let run =
-                        Inference::run_within(problem.program, &inputs, precision, &clock.watch()).ok()?;
-                    let Property::Errors(errors) = &problem.property else { return None };
-                    Some((run.output, errors.limit - margin))
-                });
+            let attacked = report.attacked.as_ref().and_then(|point| {
+                let inputs: Vec<&[f64]> = point.iter().map(Vec::as_slice).collect();
+                let precision = precision_of(plan.arithmetic);
+                let run = Inference::run_within(problem.program, &inputs, precision, &clock.watch());
+                run.ok().map(|run| run.output)
+            });
             let all = report.intervals.clone().filter(|b| b.len() == problem.program.output_shape().len());
             let band = match (&report.verdict, all) {
                 (gains_verify::Verdict::Unknown(Reason::Contradicted), _) => Err(Reason::Contradicted),
@@ -164,39 +232,50 @@ impl Question<'_> {
         };
         let found = |exhaustive: bool| {
             self.with_problem(arithmetic, clock, |problem| {
-                let attack = gains_verify::Attack { exhaustive, ..(*plan).into() };
+                let mut attack = gains_verify::Attack { exhaustive, ..(*plan).into() };
+                if !problem.region.paces.is_empty() {
+                    attack = attack.crossing(problem.region.radius);
+                }
                 let limit = match &problem.property {
-                    Property::Errors(errors) => errors.limit,
-                    _ => 0.0,
+                    Property::Errors(errors) => Some(errors.limit),
+                    _ => None,
                 };
                 (Hunt::new(problem, precision, clock).run(&attack), limit)
             })
             .ok()
         };
         match &self.sample {
-            Sample::Image { label, .. } => {
-                let prediction = ran.map(|ran| ran.largest());
-                if prediction != Some(*label) {
-                    return Struck::Classes { prediction, broken: None, margin: f64::NAN };
-                }
-                let Some((found, _)) = found(false) else {
-                    return Struck::Classes { prediction, broken: None, margin: f64::NAN };
-                };
-                let broken = found.witness.and_then(|point| {
+            Sample::Values { values, wanted, .. } => {
+                let property = self.property(values, wanted, clock);
+                let holds = |ran: &Ran| property.as_ref().is_ok_and(|p| !p.is_violated(&ran.output));
+                let found = ran.as_ref().filter(|ran| holds(ran)).and_then(|_| found(false));
+                let margin = found.as_ref().map_or(f64::NAN, |(found, _)| found.margin);
+                let broken = found.and_then(|(found, _)| {
+                    let point = found.witness?;
                     let run = Inference::run(self.network, &point[0], precision).ok()?;
-                    Some((self.witness(point), run.prediction()))
+                    Some((self.witness(point), run.output))
                 });
-                Struck::Classes { prediction, broken, margin: found.margin }
+                match self.task() {
+                    Task::Regression => {
+                        Struck::Regression { output: ran.map(|ran| ran.output), broken, margin }
+                    }
+                    _ => Struck::Classes {
+                        prediction: ran.as_ref().map(Ran::largest),
+                        broken: broken.map(|(witness, output)| (witness, largest(&output))),
+                        margin,
+                    },
+                }
             }
             Sample::Series { .. } => {
                 let mae = ran.map(|ran| self.error(&ran.output));
                 let Some((found, limit)) = found(true) else {
-                    return Struck::Forecasts { mae, attacked: None, broken: None };
+                    return Struck::Forecasts { mae, attacked: None, margin: None, broken: None };
                 };
-                let attacked = finite(Some(limit - found.margin));
+                let attacked = finite(limit.map(|limit| limit - found.margin));
+                let margin = finite(Some(found.margin)).filter(|_| limit.is_none());
                 // The worst of all, if that breaks the property.
                 let broken = found.witness.and(found.worst).map(|point| self.witness(point));
-                Struck::Forecasts { mae, attacked, broken }
+                Struck::Forecasts { mae, attacked, margin, broken }
             }
         }
     }
@@ -231,15 +310,50 @@ impl Question<'_> {
             let settings = Settings { step_form, arithmetic, ..Settings::default() };
             let (margin, analysis) = Verifier::new(settings).bound_by(problem, method, clock)?;
             let graph = analysis.graphs().next();
-            Ok(show(Bounded { margin, size: analysis.graph_size(), graph }))
+            let size = analysis.graph_size();
+            Ok(show(Bounded { margin, size, graph, problem, analysis: &analysis }))
+        })?
+    }
+
+    /// Certified intervals of all outputs, by the methods that are named; what several prove holds together. Outputs seen
+    /// at the sample itself outside of them are a fault of ours, and nothing is certified.
+    pub fn intervals(&self, ways: &[Way], budget: Budget<'_>) -> Result<BoxVec, Reason> {
+        let clock = Clock::start(budget);
+        let arithmetic = ways.first().map_or(Arithmetic::Real, |way| way.arithmetic);
+        self.with_problem(arithmetic, clock, |problem| {
+            let outputs: Vec<usize> = (0..problem.program.output_shape().len()).collect();
+            let mut found: Result<BoxVec, Reason> = Err(Reason::Interrupted);
+            for Way { method, step_form, arithmetic } in ways.iter().copied() {
+                let region = &problem.region;
+                let bounds = Analysis::over(problem.program, region, method, step_form, arithmetic, clock)
+                    .and_then(|analysis| analysis.intervals(&outputs));
+                found = match (found, bounds) {
+                    (Ok(mut known), Ok(bounds)) => {
+                        known.meet(&bounds);
+                        Ok(known)
+                    }
+                    (Err(_), bounds) => bounds,
+                    (known, Err(_)) => known,
+                };
+            }
+            let found = found?;
+            let inputs: Vec<&[f64]> = problem.nominal.iter().map(Vec::as_slice).collect();
+            let run =
+                Inference::run_within(problem.program, &inputs, precision_of(arithmetic), &clock.watch())
+                    .map_err(|error| clock.reason(&error))?;
+            let outside = |(at, x): (usize, &f64)| {
+                let (bounds, slack) = (found.get(at), 1e-6 * (1.0 + x.abs()));
+                !(bounds.lower - slack <= *x && *x <= bounds.upper + slack)
+            };
+            if run.output.iter().enumerate().any(outside) { Err(Reason::Contradicted) } else { Ok(found) }
         })?
     }
 
     /// The concrete run.
     pub fn run(&self, precision: Precision, watch: &Watch<'_>) -> Result<Ran, String> {
         match &self.sample {
-            Sample::Image { image, .. } => {
-                let run = Inference::run_within(&self.network.body, &[image], precision, watch);
+            Sample::Values { values, .. } => {
+                let run = Inference::run_within(&self.network.body, &[values], precision, watch);
                 run.map(|run| ran(&run)).map_err(|e| e.to_string())
             }
             Sample::Series { observations, .. } => {
@@ -252,29 +366,34 @@ impl Question<'_> {
         }
     }
 
-    /// The mean absolute error of a prediction; of an image there is none.
+    /// The mean absolute error of a prediction; only series have one.
     pub fn error(&self, prediction: &[f64]) -> f64 {
         match &self.sample {
-            Sample::Image { .. } => f64::NAN,
+            Sample::Values { .. } => f64::NAN,
             Sample::Series { truth, truth_mask, .. } => mean_absolute_error(prediction, truth, truth_mask),
         }
     }
 
-    /// The same image and radius asked of another network: does it keep the answer it gives itself?
+    /// The same region asked of another network: does it keep the answer it gives itself?
     pub fn about_own_answer<'b>(&self, network: &'b gains_core::Network) -> Result<Question<'b>, String> {
-        let Sample::Image { image, eps, .. } = &self.sample else {
+        let Sample::Values { values, region, .. } = &self.sample else {
             return Err("only classifiers are measured".into());
         };
-        let run = Inference::run(network, image, Precision::Float64).map_err(|e| e.to_string())?;
-        let sample = Sample::Image { image: image.clone(), label: run.prediction(), eps: *eps };
-        Ok(Question { network, sample })
+        let run = Inference::run(network, values, Precision::Float64).map_err(|e| e.to_string())?;
+        let asked = Arc::new(Asked::usual(network));
+        let wanted = Wanted { asked, label: Some(run.prediction()), truth: None };
+        let (values, region) = (values.clone(), region.clone());
+        Ok(Question { network, sample: Sample::Values { values, region, wanted } })
     }
 
-    /// Whether the concrete solver finds the class of an image, or predicts a series at all.
+    /// Whether the property holds of the sample itself, or a series is predicted at all.
     pub fn is_answered(&self) -> bool {
         let run = self.run(Precision::Float64, &Watch::default());
         match &self.sample {
-            Sample::Image { label, .. } => run.is_ok_and(|run| run.largest() == *label),
+            Sample::Values { values, wanted, .. } => {
+                let property = self.property(values, wanted, Clock::start(Budget::default()));
+                property.is_ok_and(|property| run.is_ok_and(|run| !property.is_violated(&run.output)))
+            }
             Sample::Series { .. } => run.is_ok(),
         }
     }
@@ -282,7 +401,7 @@ impl Question<'_> {
 
 fn ran(run: &Inference<'_>) -> Ran {
     Ran {
-        trajectory: run.solutions().next().map(|s| s.trajectory.clone()).unwrap_or_default(),
+        trajectories: run.solutions().map(|s| s.trajectory.clone()).collect(),
         accepted: run.solutions().map(Solution::accepted).sum(),
         rejected: run.solutions().map(Solution::rejected).sum(),
         evaluations: run.solutions().map(|s| s.evaluations).sum(),
@@ -338,9 +457,7 @@ impl Challenge<'_> {
                 continue;
             };
             let step = region.radius * random.f64();
-            for (x, g) in point.iter_mut().zip(&gradients).flat_map(|(x, g)| x.iter_mut().zip(g)) {
-                *x += if *g == 0.0 { 0.0 } else { step * g.signum() };
-            }
+            region.walk(&mut point, &gradients, step);
             downhill -= 1;
         }
         tried
@@ -350,7 +467,7 @@ impl Challenge<'_> {
     fn judge(&self, outputs: &[f64], tried: &mut Tried) {
         let property = &self.problem.property;
         match (self.claimed, property) {
-            (Claimed::Margin(margin), Property::Label { .. } | Property::Clauses { .. }) => {
+            (Claimed::Margin(margin), Property::Label { .. } | Property::Linear { .. }) => {
                 tried.note(property.is_violated(outputs), property.margin_at(outputs) - margin);
             }
             (Claimed::Error { limit, certified }, Property::Errors(errors)) => {

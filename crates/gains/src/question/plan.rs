@@ -80,7 +80,7 @@ impl Plan {
         check_method(task, bounds.method)?;
         let form = bounds.step_form.map(Into::into);
         let fixed = match (task, bounds.method) {
-            (Task::Classes, MethodArg::Auto | MethodArg::Tight | MethodArg::Symbolic) => {
+            (Task::Classes | Task::Regression, MethodArg::Auto | MethodArg::Tight | MethodArg::Symbolic) => {
                 Some(StepForm::Difference)
             }
             _ => None,
@@ -90,11 +90,25 @@ impl Plan {
         Ok(Self { task, method: bounds.method, purpose, step_form, arithmetic, attack })
     }
 
+    /// The cascade on classifiers.
+    pub fn auto(attack: AttackPlan) -> Self {
+        Self {
+            task: Task::Classes,
+            method: MethodArg::Auto,
+            purpose: Purpose::Certify,
+            step_form: StepForm::Difference,
+            arithmetic: Arithmetic::Real,
+            attack: Some(attack),
+        }
+    }
+
     /// The method as results name it: with its step form where that is a choice and not the usual one.
     pub fn name(&self) -> String {
         let word = self.chosen().map_or("auto".into(), |method| method.to_string());
         let chosen = match self.task {
-            Task::Classes => matches!(self.method, MethodArg::Box | MethodArg::Linear | MethodArg::Gains),
+            Task::Classes | Task::Regression => {
+                matches!(self.method, MethodArg::Box | MethodArg::Linear | MethodArg::Gains)
+            }
             Task::Forecasts => {
                 matches!(self.method, MethodArg::Auto | MethodArg::Box | MethodArg::Linear | MethodArg::Gains)
             }
@@ -113,7 +127,7 @@ impl Plan {
 
     /// Whether anything looks for witnesses.
     pub fn attacks(&self) -> bool {
-        self.attack.is_some() || (self.method == MethodArg::Auto && self.task == Task::Classes)
+        self.attack.is_some() || (self.method == MethodArg::Auto && self.task != Task::Forecasts)
     }
 
     /// Whether every sample is attacked, so that all have an attacked error.
@@ -145,8 +159,9 @@ impl Plan {
         let reach = problem.region.radius;
         let attack = self.attack.map(|attack| Attack::from(attack.on(sample)));
         let series = self.task == Task::Forecasts;
-        // Steps that the user did not choose cross the region, however few there are.
-        let crossing = attack.map(|attack| if series { attack.crossing(reach) } else { attack });
+        // Steps that the user did not choose cross the region, however few there are; those on images are the paper's.
+        let crosses = series || !problem.region.paces.is_empty();
+        let crossing = attack.map(|attack| if crosses { attack.crossing(reach) } else { attack });
         let evaluates = self.purpose == Purpose::Evaluate;
         let finally =
             attack.filter(|_| series && evaluates).map(|attack| Attack { exhaustive: true, ..attack });
@@ -182,7 +197,7 @@ impl Plan {
 
 fn default_form(task: Task) -> StepForm {
     match task {
-        Task::Classes => StepForm::Independent,
+        Task::Classes | Task::Regression => StepForm::Independent,
         Task::Forecasts => StepForm::Difference,
     }
 }
@@ -190,7 +205,7 @@ fn default_form(task: Task) -> StepForm {
 /// Refuses the method that only recurrent networks have.
 fn check_method(task: Task, method: MethodArg) -> Result<(), Failure> {
     match (task, method) {
-        (Task::Classes, MethodArg::Stepwise) => {
+        (Task::Classes | Task::Regression, MethodArg::Stepwise) => {
             Err(Failure::usage("--method stepwise is for forecasting models, whose encoders are recurrent")
                 .hint("images have auto, box, linear, gains, tight and symbolic"))
         }

@@ -2,16 +2,19 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use super::format::{differences, encode, header, parse};
+use super::format::{Keys, differences, encode, header, parse};
 use super::line::{Line, Setting};
+use super::samples::Samples;
 use crate::cli::{Format, OutputArgs};
 use crate::failure::Failure;
-use crate::question::Task;
-use crate::subject::Subject;
+use crate::interrupt;
 use crate::tell;
+
+/// The longest line that is read: a witness of a million numbers is shorter.
+const LONGEST: u64 = 64 << 20;
 
 enum Sink {
     Nowhere,
@@ -23,7 +26,7 @@ enum Sink {
 pub struct Results {
     sink: Sink,
     format: Format,
-    task: Task,
+    keys: Keys,
     /// Lines found on resuming.
     pub earlier: Vec<Line>,
     /// Sample and radius of those, with the number of the line.
@@ -32,11 +35,15 @@ pub struct Results {
 
 impl Results {
     /// Opens the output a command was given. A file is locked while it is written to, so that no other process does.
-    pub fn open(args: &OutputArgs, setting: &Setting, subject: &dyn Subject) -> Result<Self, Failure> {
+    pub fn open(
+        args: &OutputArgs,
+        setting: &Setting,
+        subject: &(impl Samples + ?Sized),
+    ) -> Result<Self, Failure> {
         let mut results = Self {
             sink: Sink::Nowhere,
             format: args.format,
-            task: subject.task(),
+            keys: Keys::of(subject.task(), setting),
             earlier: Vec::new(),
             done: HashMap::new(),
         };
@@ -59,8 +66,10 @@ impl Results {
         if args.resume && path.exists() {
             results.resume(path, setting, subject)?;
         } else if special {
-            let file = OpenOptions::new().write(true).open(path).map_err(|e| Failure::writing(path, &e))?;
-            results.sink = Sink::File(path.clone(), file);
+            // Opening a FIFO waits for whoever reads from it.
+            let opened = interrupt::at_once(|| OpenOptions::new().write(true).open(path));
+            results.sink = Sink::File(path.clone(), opened.map_err(|e| Failure::writing(path, &e))?);
+            results.emit_header()?;
         } else {
             let file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|e| {
                 if e.kind() == std::io::ErrorKind::AlreadyExists {
@@ -79,16 +88,27 @@ impl Results {
 
     /// Reads what is there, cuts off a line that a kill left unfinished, and positions at the end. Nothing is changed
     /// before every line was found to be of this very run.
-    fn resume(&mut self, path: &Path, setting: &Setting, subject: &dyn Subject) -> Result<(), Failure> {
+    fn resume(
+        &mut self,
+        path: &Path,
+        setting: &Setting,
+        subject: &(impl Samples + ?Sized),
+    ) -> Result<(), Failure> {
         let mut file =
             OpenOptions::new().read(true).write(true).open(path).map_err(|e| Failure::writing(path, &e))?;
         lock(&file, path)?;
         let mut reader = BufReader::new(&file);
         let mut good = 0_u64;
-        let mut expected = header(self.task, self.format);
+        let mut expected = header(self.keys, self.format);
         for number in 1_usize.. {
             let mut line = Vec::new();
-            let read = reader.read_until(b'\n', &mut line).map_err(|e| Failure::reading(path, &e))?;
+            let read = (&mut reader).take(LONGEST).read_until(b'\n', &mut line);
+            let read = read.map_err(|e| Failure::reading(path, &e))?;
+            if read as u64 == LONGEST && line.last() != Some(&b'\n') {
+                let place = format!("'{}' line {number}", path.display());
+                return Err(Failure::new(format!("{place} is longer than {} MB", LONGEST >> 20))
+                    .hint("no result is: write to another file"));
+            }
             if read == 0 || line.last() != Some(&b'\n') {
                 break;
             }
@@ -120,10 +140,10 @@ impl Results {
         number: usize,
         path: &Path,
         setting: &Setting,
-        subject: &dyn Subject,
+        subject: &(impl Samples + ?Sized),
     ) -> Result<(), Failure> {
         let place = format!("'{}' line {number}", path.display());
-        let line = parse(text, self.format, self.task).map_err(|e| {
+        let line = parse(text, self.format, self.keys).map_err(|e| {
             Failure::new(format!("{place} is not a result of this program: {e}"))
                 .hint("write to another file; was this one written with another --format, or edited?")
         })?;
@@ -162,7 +182,7 @@ impl Results {
     }
 
     fn emit_header(&mut self) -> Result<(), Failure> {
-        header(self.task, self.format).map_or(Ok(()), |header| self.emit(&header))
+        header(self.keys, self.format).map_or(Ok(()), |header| self.emit(&header))
     }
 
     /// One write per line, so that a kill leaves at most one unfinished line, at the end.

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::line::Line;
+use super::line::{Line, Setting};
 use crate::cli::Format;
 use crate::failure::Failure;
 use crate::question::{StageTime, Task};
@@ -17,7 +17,7 @@ use crate::question::{StageTime, Task};
 const CHECK: &str = "check";
 
 /// The keys of lines about images, in order; those that earlier versions had come first.
-const IMAGE_KEYS: [&str; 26] = [
+const IMAGE_KEYS: [&str; 28] = [
     "index",
     "label",
     "prediction",
@@ -43,11 +43,49 @@ const IMAGE_KEYS: [&str; 26] = [
     "timeout",
     "max_vertices",
     "max_memory",
+    "property",
+    "bounds",
     CHECK,
 ];
 
+/// The keys of lines about networks that predict numbers.
+const NUMBER_KEYS: [&str; 28] = [
+    "index",
+    "output",
+    "truth",
+    "eps",
+    "verdict",
+    "reason",
+    "margin",
+    "vertices",
+    "edges",
+    "seconds",
+    "stages",
+    "looseness",
+    "method",
+    "arithmetic",
+    "model",
+    "version",
+    "reason_code",
+    "witness",
+    "data",
+    "split",
+    "step_form",
+    "attack",
+    "timeout",
+    "max_vertices",
+    "max_memory",
+    "property",
+    "bounds",
+    CHECK,
+];
+
+/// The keys that lines about inputs of one's own have besides, before the check.
+const INPUT_KEYS: [&str; 7] =
+    ["inputs_hash", "box_hash", "norm", "range", "features", "feature_eps", "question"];
+
 /// The keys of lines about series.
-const SERIES_KEYS: [&str; 36] = [
+const SERIES_KEYS: [&str; 39] = [
     "index",
     "record",
     "eps",
@@ -83,11 +121,19 @@ const SERIES_KEYS: [&str; 36] = [
     "timeout",
     "max_vertices",
     "max_memory",
+    "margin",
+    "property",
+    "bounds",
     CHECK,
 ];
 
 /// Keys that hold text, which CSV does not tell from numbers.
-const TEXT: [&str; 17] = [
+const TEXT: [&str; 23] = [
+    "certificate",
+    "bisect",
+    "inputs_hash",
+    "box_hash",
+    "norm",
     "record",
     "verdict",
     "reason",
@@ -104,19 +150,68 @@ const TEXT: [&str; 17] = [
     "order",
     "grid",
     "step_form",
+    "property",
     CHECK,
 ];
 
-fn keys(task: Task) -> &'static [&'static str] {
-    match task {
-        Task::Classes => &IMAGE_KEYS,
-        Task::Forecasts => &SERIES_KEYS,
+/// Keys that lines of earlier versions lack.
+const LATER: [&str; 1] = ["bounds"];
+
+/// The keys that lines of `gains radius` have besides, before the check.
+const RADIUS_KEYS: [&str; 5] = ["certified_radius", "attacked_radius", "probes", "gap", "bisect"];
+
+/// The keys that tell of certificates, where these are wanted, before the check.
+const CERTIFICATE_KEYS: [&str; 2] = ["certificate", "checked"];
+
+/// Which keys the lines of a file have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keys {
+    kind: Kind,
+    radius: bool,
+    certificates: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Those about images of a known set.
+    Images,
+    /// The same, and those about inputs of one's own.
+    Inputs,
+    /// Those about networks that predict numbers, and about inputs of one's own.
+    Numbers,
+    /// Those about series.
+    Series,
+}
+
+impl Keys {
+    /// The keys of lines about a collection.
+    pub fn of(task: Task, setting: &Setting) -> Self {
+        let kind = match (task, &setting.subject.inputs) {
+            (Task::Forecasts, _) => Kind::Series,
+            (Task::Regression, _) => Kind::Numbers,
+            (Task::Classes, Some(_)) => Kind::Inputs,
+            (Task::Classes, None) => Kind::Images,
+        };
+        Self { kind, radius: setting.radius.is_some(), certificates: setting.certificates }
+    }
+
+    fn list(self) -> Vec<&'static str> {
+        let (own, inputs): (&[&str], &[&str]) = match self.kind {
+            Kind::Images => (&IMAGE_KEYS, &[]),
+            Kind::Series => (&SERIES_KEYS, &[]),
+            Kind::Inputs => (&IMAGE_KEYS, &INPUT_KEYS),
+            Kind::Numbers => (&NUMBER_KEYS, &INPUT_KEYS),
+        };
+        let radius: &[&str] = if self.radius { &RADIUS_KEYS } else { &[] };
+        let certificates: &[&str] = if self.certificates { &CERTIFICATE_KEYS } else { &[] };
+        let all = own[..own.len() - 1].iter().chain(inputs).chain(radius).chain(certificates);
+        all.copied().chain([CHECK]).collect()
     }
 }
 
 /// The first line of a file, if it has one.
-pub fn header(task: Task, format: Format) -> Option<String> {
-    (format == Format::Csv).then(|| keys(task).join(",") + "\n")
+pub fn header(keys: Keys, format: Format) -> Option<String> {
+    (format == Format::Csv).then(|| keys.list().join(",") + "\n")
 }
 
 /// The first 16 hexadecimal digits of the SHA-256 of a line without its check: keys sorted, no spaces, numbers as
@@ -128,6 +223,38 @@ fn check_of(object: &Map<String, Value>) -> String {
         let _ = write!(digits, "{byte:02x}");
         digits
     })
+}
+
+/// Whether a line is as it was written.
+pub fn fits_check(object: &Map<String, Value>) -> Result<(), String> {
+    match object.get(CHECK) {
+        Some(Value::String(check)) if *check == check_of(object) => Ok(()),
+        Some(_) => Err("it was changed after it was written (its 'check' does not fit)".into()),
+        None => Err("it has no 'check': an earlier version or another program wrote it".into()),
+    }
+}
+
+/// A result file in CSV as JSON lines; nothing if its header is of another table. A last row without an end is cut off.
+pub fn json_lines(text: &str) -> Option<Result<String, String>> {
+    let (header, rows) = text.split_once('\n')?;
+    let columns: Vec<&str> = header.trim_end().split(',').collect();
+    if !columns.contains(&"verdict") || !columns.contains(&"index") {
+        return None;
+    }
+    let rows =
+        if rows.ends_with('\n') { rows } else { rows.rsplit_once('\n').map_or("", |(whole, _)| whole) };
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(rows.as_bytes());
+    let row = |(number, record): (usize, csv::Result<csv::StringRecord>)| {
+        let at = |what: String| format!("line {}: {what}", number + 2);
+        let cells = record.map_err(|e| at(e.to_string()))?;
+        if cells.len() != columns.len() {
+            return Err(at(format!("it has {} columns, not {}", cells.len(), columns.len())));
+        }
+        let pairs = columns.iter().zip(&cells).map(|(key, cell)| Ok(((*key).into(), value_of(key, cell)?)));
+        let object = pairs.collect::<Result<Map<_, _>, String>>().map_err(at)?;
+        Ok(Value::Object(object).to_string() + "\n")
+    };
+    Some(reader.records().enumerate().map(row).collect())
 }
 
 fn object_of(line: &Line) -> Result<Map<String, Value>, String> {
@@ -142,7 +269,8 @@ pub fn encode(line: &Line, format: Format) -> Result<String, Failure> {
     let broken = |e: String| Failure::new(format!("cannot encode a result: {e}"));
     let mut object = object_of(line).map_err(broken)?;
     object.insert(CHECK.into(), check_of(&object).into());
-    let values = keys(line.task()).iter().map(|key| (*key, object.get(*key).unwrap_or(&Value::Null)));
+    let keys = Keys::of(line.task(), &line.setting).list();
+    let values = keys.iter().map(|key| (*key, object.get(*key).unwrap_or(&Value::Null)));
     match format {
         Format::Jsonl => {
             let entries: Vec<String> = values.map(|(key, value)| format!("\"{key}\":{value}")).collect();
@@ -195,7 +323,7 @@ fn value_of(key: &str, cell: &str) -> Result<Value, String> {
 }
 
 /// Reads a line strictly: it must be exactly what this program writes, and unchanged.
-pub fn parse(text: &str, format: Format, task: Task) -> Result<Line, String> {
+pub fn parse(text: &str, format: Format, keys: Keys) -> Result<Line, String> {
     let object = match format {
         Format::Jsonl => match serde_json::from_str(text).map_err(|e| e.to_string())? {
             Value::Object(object) => object,
@@ -204,7 +332,7 @@ pub fn parse(text: &str, format: Format, task: Task) -> Result<Line, String> {
         Format::Csv => {
             let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_bytes());
             let cells = reader.records().next().ok_or("it is empty")?.map_err(|e| e.to_string())?;
-            let keys = keys(task);
+            let keys = keys.list();
             if cells.len() != keys.len() {
                 return Err(format!("it has {} columns, not {}", cells.len(), keys.len()));
             }
@@ -212,12 +340,15 @@ pub fn parse(text: &str, format: Format, task: Task) -> Result<Line, String> {
             pairs.collect::<Result<_, String>>()?
         }
     };
-    let Some(Value::String(check)) = object.get(CHECK) else {
+    if !object.contains_key(CHECK) {
         return Err("it has no 'check': an earlier version or another program wrote it".into());
-    };
+    }
     let line: Line = serde_json::from_value(Value::Object(object.clone())).map_err(|e| e.to_string())?;
     let again = object_of(&line)?;
-    let differs = |key: &&String| key.as_str() != CHECK && again.get(*key) != object.get(*key);
+    // What came later may be missing.
+    let as_before = |key: &str| LATER.contains(&key) && !object.contains_key(key);
+    let differs =
+        |key: &&String| key.as_str() != CHECK && again.get(*key) != object.get(*key) && !as_before(key);
     if let Some(key) = object.keys().chain(again.keys()).find(differs) {
         let what = match (object.get(key), again.get(key)) {
             (_, None) => "is not known",
@@ -226,9 +357,7 @@ pub fn parse(text: &str, format: Format, task: Task) -> Result<Line, String> {
         };
         return Err(format!("its key '{key}' {what}"));
     }
-    if *check != check_of(&object) {
-        return Err("it was changed after it was written (its 'check' does not fit)".into());
-    }
+    fits_check(&object)?;
     Ok(line)
 }
 
@@ -258,10 +387,14 @@ mod tests {
     use std::collections::BTreeMap;
 
     use gains_core::Arithmetic;
+    use gains_verify::Norm;
 
+    use super::super::line::SubjectSetting;
     use super::*;
     use crate::question::{AttackPlan, Witness};
-    use crate::results::{ForecastSetting, SamplePart, Setting, SubjectSetting, VerdictWord};
+    use crate::results::{
+        ForecastSetting, InputSetting, RadiusPart, RadiusSetting, RangeSetting, SamplePart, VerdictWord,
+    };
 
     fn setting(forecast: Option<ForecastSetting>) -> Setting {
         Setting {
@@ -272,9 +405,12 @@ mod tests {
             timeout: 10.0,
             max_vertices: 20_000,
             max_memory: 4096,
-            subject: SubjectSetting { data: "mnist".into(), split: "test".into(), forecast },
+            property: None,
+            radius: None,
+            subject: SubjectSetting { data: "mnist".into(), split: "test".into(), forecast, inputs: None },
             model: "00112233445566ff".into(),
             version: "0.1.0".into(),
+            certificates: false,
         }
     }
 
@@ -282,7 +418,7 @@ mod tests {
         Line {
             index: 7,
             sample: SamplePart::Image {
-                label: 3,
+                label: Some(3),
                 prediction: Some(3),
                 margin: Some(0.1 + 0.2),
                 looseness: None,
@@ -298,9 +434,36 @@ mod tests {
                 StageTime { name: "attack".into(), seconds: 0.012_345 },
                 StageTime { name: "tight".into(), seconds: 1e-6 },
             ],
-            witness: Some(Witness::Image(vec![0.5, 1.0 / 3.0, 0.0])),
+            witness: Some(Witness::Values(vec![0.5, 1.0 / 3.0, 0.0])),
+            bounds: None,
+            radius: None,
+            certificate: None,
             setting: setting(None),
         }
+    }
+
+    fn bounded() -> Line {
+        let bounds = serde_json::json!({
+            "output": [0.1, 2.0], "low": [-0.1, null], "high": [0.2, 2.5], "margins": [0.25, null],
+            "losses": {"truth": 0.5, "layers": [0.1], "steps": [[0.0, 1.0 / 3.0]], "rest": 0.0},
+        });
+        Line { bounds: serde_json::from_value(bounds).unwrap(), ..image(VerdictWord::Unknown) }
+    }
+
+    fn of_images() -> Keys {
+        Keys { kind: Kind::Images, radius: false, certificates: false }
+    }
+
+    fn of_series() -> Keys {
+        Keys { kind: Kind::Series, radius: false, certificates: false }
+    }
+
+    /// A line of `gains radius`.
+    fn radius() -> Line {
+        let radius = RadiusPart { certified_radius: 0.125, attacked_radius: Some(1.0 / 3.0), probes: 7 };
+        let mut line = Line { radius: Some(radius), ..image(VerdictWord::Falsified) };
+        line.setting.radius = Some(RadiusSetting { gap: 0.05, bisect: "log".into() });
+        line
     }
 
     fn series() -> Line {
@@ -323,6 +486,7 @@ mod tests {
                 limit,
                 certified_mae: None,
                 attacked_mae: Some(2.0),
+                margin: None,
             },
             stages: Vec::new(),
             witness: Some(Witness::Series { statics: vec![1.0], times: vec![0.0], values: vec![0.25, -0.5] }),
@@ -331,17 +495,66 @@ mod tests {
         }
     }
 
+    /// A line about inputs of one's own, with more and more said about them.
+    fn own(much: usize) -> Line {
+        let mut line = image(VerdictWord::Unknown);
+        let ranges = [
+            None,
+            Some(RangeSetting::All([-1.0, 0.1])),
+            Some(RangeSetting::Each(BTreeMap::from([("a,b".into(), [0.0, 1e-3])]))),
+        ];
+        line.setting.subject.inputs = Some(InputSetting {
+            inputs_hash: (much > 1).then(|| "0123".into()),
+            box_hash: (much > 2).then(|| "4567".into()),
+            norm: [Norm::Infinity, Norm::Two, Norm::One][much - 1],
+            range: ranges[much - 1].clone(),
+            features: if much > 1 { vec!["a,b".into()] } else { Vec::new() },
+            feature_eps: BTreeMap::from([("3".into(), 0.0)]),
+            question: "norm 2, range none".into(),
+        });
+        if let SamplePart::Image { label, .. } = &mut line.sample {
+            *label = None;
+        }
+        line
+    }
+
+    fn numbers() -> Line {
+        let mut line = Line {
+            sample: SamplePart::Numbers {
+                output: vec![0.5, -1.0 / 3.0],
+                truth: None,
+                margin: Some(0.1),
+                looseness: None,
+            },
+            ..own(2)
+        };
+        line.setting.property = Some(r#"{"require":{"each":"all","within":0.1}}"#.into());
+        line
+    }
+
     #[test]
     fn lines_come_back_from_both_formats() {
-        for line in [image(VerdictWord::Unknown), image(VerdictWord::Verified), series()] {
+        let lines = [
+            image(VerdictWord::Unknown),
+            image(VerdictWord::Verified),
+            series(),
+            numbers(),
+            radius(),
+            bounded(),
+        ];
+        for line in lines.into_iter().chain([own(1), own(2), own(3)]) {
             for format in [Format::Jsonl, Format::Csv] {
                 let text = encode(&line, format).unwrap();
-                assert_eq!(parse(&text, format, line.task()).as_ref(), Ok(&line), "{text}");
+                assert_eq!(
+                    parse(&text, format, Keys::of(line.task(), &line.setting)).as_ref(),
+                    Ok(&line),
+                    "{text}"
+                );
             }
             let object: Map<String, Value> =
                 serde_json::from_str(&encode(&line, Format::Jsonl).unwrap()).unwrap();
             let mut found: Vec<&str> = object.keys().map(String::as_str).collect();
-            let mut promised = keys(line.task()).to_vec();
+            let mut promised = Keys::of(line.task(), &line.setting).list();
             found.sort_unstable();
             promised.sort_unstable();
             assert_eq!(found, promised, "every key of the type is written, and no other");
@@ -354,7 +567,17 @@ mod tests {
         let text = encode(&series(), Format::Jsonl).unwrap();
         let value: Value = serde_json::from_str(&text).unwrap();
         let pretty = serde_json::to_string_pretty(&value).unwrap();
-        assert_eq!(parse(&pretty, Format::Jsonl, Task::Forecasts), Ok(series()));
+        assert_eq!(parse(&pretty, Format::Jsonl, of_series()), Ok(series()));
+    }
+
+    /// Lines of earlier versions say nothing of single outputs.
+    #[test]
+    fn what_came_later_may_be_missing() {
+        let line = image(VerdictWord::Unknown);
+        let mut object = object_of(&line).unwrap();
+        object.remove("bounds");
+        object.insert(CHECK.into(), check_of(&object).into());
+        assert_eq!(parse(&Value::Object(object).to_string(), Format::Jsonl, of_images()), Ok(line));
     }
 
     #[test]
@@ -362,7 +585,7 @@ mod tests {
         let text = encode(&image(VerdictWord::Unknown), Format::Jsonl).unwrap();
         let refused = |from: &str, to: &str, message: &str| {
             assert!(text.contains(from), "{from}\n{text}");
-            let error = parse(&text.replace(from, to), Format::Jsonl, Task::Classes).unwrap_err();
+            let error = parse(&text.replace(from, to), Format::Jsonl, of_images()).unwrap_err();
             assert!(error.contains(message), "{from} → {to}: {error}");
         };
         refused("\"unknown\"", "\"verified\"", "was changed");
@@ -372,11 +595,11 @@ mod tests {
         refused("\"edges\":5,", "", "'edges' is missing");
         refused("\"data\":\"mnist\"", "\"data\":\"fashion-mnist\"", "was changed");
         refused("\"check\":", "\"cheque\":", "no 'check'");
-        assert!(parse("[]", Format::Jsonl, Task::Classes).is_err());
-        assert!(parse("{\"index\":5", Format::Jsonl, Task::Classes).is_err());
+        assert!(parse("[]", Format::Jsonl, of_images()).is_err());
+        assert!(parse("{\"index\":5", Format::Jsonl, of_images()).is_err());
         let csv = encode(&image(VerdictWord::Unknown), Format::Csv).unwrap();
-        let error = parse(&csv.replace("unknown", "verified"), Format::Csv, Task::Classes).unwrap_err();
+        let error = parse(&csv.replace("unknown", "verified"), Format::Csv, of_images()).unwrap_err();
         assert!(error.contains("was changed"), "{error}");
-        assert!(parse("1,2,3\n", Format::Csv, Task::Classes).is_err());
+        assert!(parse("1,2,3\n", Format::Csv, of_images()).is_err());
     }
 }

@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use gains_core::Arithmetic;
-use serde::{Deserialize, Serialize};
+use gains_verify::Norm;
+use serde::{Deserialize, Deserializer, Serialize};
 
+use super::samples::Samples;
 use crate::cli::WorkArgs;
-use crate::question::{Answer, AttackPlan, Plan, StageTime, Task, Verdict, Witness, micro, step_form_word};
-use crate::subject::Subject;
+use crate::question::{
+    Answer, AttackPlan, OutputBounds, Plan, StageTime, Task, Verdict, Witness, micro, step_form_word,
+};
 
 /// A verdict as files spell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,26 +64,50 @@ pub struct Line {
     pub stages: Vec<StageTime>,
     /// The input that breaks the property, if it is falsified.
     pub witness: Option<Witness>,
+    /// What was proved of each output.
+    pub bounds: Option<OutputBounds>,
+    /// What `gains radius` found out.
+    #[serde(flatten)]
+    pub radius: Option<RadiusPart>,
+    /// What came of its certificate, where certificates are wanted.
+    #[serde(flatten)]
+    pub certificate: Option<CertificatePart>,
     /// What all lines of a run share.
     #[serde(flatten)]
     pub setting: Setting,
 }
 
-/// What only one kind of network has.
+/// What came of the certificate of a sample.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CertificatePart {
+    /// The name of its file, or `not written: ` and why; nothing if there is no verdict to certify.
+    #[serde(deserialize_with = "required")]
+    pub certificate: Option<String>,
+    /// Whether `gains-check` accepted it; nothing if it was not asked.
+    #[serde(deserialize_with = "required")]
+    pub checked: Option<bool>,
+}
+
+/// A key that must be there, even if it says nothing.
+fn required<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    Option::deserialize(from)
+}
+
+/// What `gains radius` found out about a sample.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RadiusPart {
+    /// The property holds for all changes of at most this size.
+    pub certified_radius: f64,
+    /// The witness, which breaks it, is a change of at most this size.
+    pub attacked_radius: Option<f64>,
+    /// Radii that were looked at.
+    pub probes: usize,
+}
+
+/// What only one kind of network has. The first has a key that the other has not.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum SamplePart {
-    /// An image.
-    Image {
-        /// True class.
-        label: usize,
-        /// Predicted class; nothing if the solver failed.
-        prediction: Option<usize>,
-        /// Smallest certified lower bound of a logit difference.
-        margin: Option<f64>,
-        /// Where the bound loses, if it was not enough and that was looked into.
-        looseness: Option<String>,
-    },
     /// A series.
     Record {
         /// Its name.
@@ -93,6 +120,30 @@ pub enum SamplePart {
         certified_mae: Option<f64>,
         /// Seen: a series in the region with this error.
         attacked_mae: Option<f64>,
+        /// Smallest certified distance to breaking another property.
+        margin: Option<f64>,
+    },
+    /// The input of a network that predicts numbers.
+    Numbers {
+        /// What is predicted; empty if the solver failed.
+        output: Vec<f64>,
+        /// What is known to be true.
+        truth: Option<Vec<f64>>,
+        /// Smallest certified distance to breaking the property.
+        margin: Option<f64>,
+        /// Where the bound loses, if it was not enough and that was looked into.
+        looseness: Option<String>,
+    },
+    /// An input of fixed size: an image, the row of a table.
+    Image {
+        /// True class; nothing if the predicted one is asked about.
+        label: Option<usize>,
+        /// Predicted class; nothing if the solver failed.
+        prediction: Option<usize>,
+        /// Smallest certified lower bound of a logit difference.
+        margin: Option<f64>,
+        /// Where the bound loses, if it was not enough and that was looked into.
+        looseness: Option<String>,
     },
 }
 
@@ -113,6 +164,11 @@ pub struct Setting {
     pub max_vertices: usize,
     /// Megabytes a sample may use.
     pub max_memory: usize,
+    /// What is asked of the outputs, as a property file says it; nothing if it is the usual.
+    pub property: Option<String>,
+    /// How radii are looked for, if they are.
+    #[serde(flatten)]
+    pub radius: Option<RadiusSetting>,
     /// The collection.
     #[serde(flatten)]
     pub subject: SubjectSetting,
@@ -120,10 +176,23 @@ pub struct Setting {
     pub model: String,
     /// Version of this program.
     pub version: String,
+    /// Whether lines tell of certificates. No answer depends on it.
+    #[serde(skip)]
+    pub certificates: bool,
+}
+
+/// How `gains radius` looks for radii.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RadiusSetting {
+    /// How close radii must come.
+    pub gap: f64,
+    /// Where intervals are divided: `log` or `plain`.
+    pub bisect: String,
 }
 
 /// The collection of samples, and what is asked of all of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "WrittenSetting")]
 pub struct SubjectSetting {
     /// Data set.
     pub data: String,
@@ -132,6 +201,85 @@ pub struct SubjectSetting {
     /// What only forecasts have.
     #[serde(flatten)]
     pub forecast: Option<ForecastSetting>,
+    /// What is said of inputs of fixed size that are not asked about as the known sets of images are.
+    #[serde(flatten)]
+    pub inputs: Option<InputSetting>,
+}
+
+/// The same as it is read: two optional parts with keys in common would take them from each other.
+#[derive(Deserialize)]
+struct WrittenSetting {
+    data: String,
+    split: String,
+    #[serde(flatten)]
+    particular: Particular,
+}
+
+/// What only some collections have.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum Particular {
+    /// Series.
+    Forecast(ForecastSetting),
+    /// Inputs of fixed size.
+    Inputs(InputSetting),
+    /// Known sets of images.
+    Nothing {},
+}
+
+impl Particular {
+    /// Both parts, of which there is at most one.
+    pub fn parts(self) -> (Option<ForecastSetting>, Option<InputSetting>) {
+        match self {
+            Self::Forecast(forecast) => (Some(forecast), None),
+            Self::Inputs(inputs) => (None, Some(inputs)),
+            Self::Nothing {} => (None, None),
+        }
+    }
+}
+
+impl From<WrittenSetting> for SubjectSetting {
+    fn from(written: WrittenSetting) -> Self {
+        let (forecast, inputs) = written.particular.parts();
+        Self { data: written.data, split: written.split, forecast, inputs }
+    }
+}
+
+impl SubjectSetting {
+    /// What is asked, in words, where there is more to say than the data set does.
+    pub fn question(&self) -> Option<&str> {
+        let of_series = self.forecast.as_ref().map(|forecast| &forecast.question[..]);
+        of_series.or(self.inputs.as_ref().map(|inputs| &inputs.question[..]))
+    }
+}
+
+/// Which inputs of fixed size, and what may move in them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InputSetting {
+    /// Beginning of a hash of all inputs as the network takes them, and of their labels; nothing for known sets.
+    pub inputs_hash: Option<String>,
+    /// Beginning of a hash of the boxes, if they are given.
+    pub box_hash: Option<String>,
+    /// How changes are measured.
+    pub norm: Norm,
+    /// Where values stay.
+    pub range: Option<RangeSetting>,
+    /// What moves, if not everything does.
+    pub features: Vec<String>,
+    /// Radii that do not follow eps.
+    pub feature_eps: BTreeMap<String, f64>,
+    /// All of this in words.
+    pub question: String,
+}
+
+/// Where values stay.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum RangeSetting {
+    /// All in one range.
+    All([f64; 2]),
+    /// Those that are named each in its own, the others anywhere.
+    Each(BTreeMap<String, [f64; 2]>),
 }
 
 /// What is asked about series.
@@ -159,7 +307,7 @@ pub struct ForecastSetting {
 
 impl Setting {
     /// What a run was asked for.
-    pub fn new(subject: &dyn Subject, plan: &Plan, work: &WorkArgs) -> Self {
+    pub fn new(subject: &(impl Samples + ?Sized), plan: &Plan, work: &WorkArgs) -> Self {
         Self {
             method: plan.name(),
             step_form: step_form_word(plan.step_form).into(),
@@ -168,16 +316,25 @@ impl Setting {
             timeout: work.timeout,
             max_vertices: work.max_vertices,
             max_memory: work.max_memory,
+            property: subject.property().map(String::from),
+            radius: None,
             subject: subject.setting(),
             model: subject.network().hash.clone(),
             version: env!("CARGO_PKG_VERSION").into(),
+            certificates: false,
         }
     }
 }
 
 impl Line {
     /// The line of an answer.
-    pub fn new(index: usize, eps: f64, answer: Answer, subject: &dyn Subject, setting: &Setting) -> Self {
+    pub fn new(
+        index: usize,
+        eps: f64,
+        answer: Answer,
+        subject: &(impl Samples + ?Sized),
+        setting: &Setting,
+    ) -> Self {
         let sample = subject.sample_part(index, &answer);
         let (verdict, reason, witness) = match answer.verdict {
             Verdict::Verified => (VerdictWord::Verified, None, None),
@@ -197,6 +354,9 @@ impl Line {
             seconds: micro(answer.elapsed),
             stages: answer.stages,
             witness,
+            bounds: answer.bounds,
+            radius: None,
+            certificate: None,
             setting: setting.clone(),
         }
     }
@@ -206,11 +366,23 @@ impl Line {
         match self.sample {
             SamplePart::Image { .. } => Task::Classes,
             SamplePart::Record { .. } => Task::Forecasts,
+            SamplePart::Numbers { .. } => Task::Regression,
         }
     }
 
-    /// Whether the network is right without any change of its input.
+    /// Whether the network is right without any change of its input: about the class, or about what is asked instead.
+    /// Without a label, whatever it says is.
     pub fn is_correct(&self) -> bool {
-        matches!(self.sample, SamplePart::Image { label, prediction, .. } if prediction == Some(label))
+        match self.sample {
+            _ if self.setting.property.is_some() => self.verdict != VerdictWord::Misclassified,
+            SamplePart::Image { label: Some(label), prediction, .. } => prediction == Some(label),
+            SamplePart::Image { label: None, prediction, .. } => prediction.is_some(),
+            SamplePart::Record { .. } | SamplePart::Numbers { .. } => true,
+        }
+    }
+
+    /// Whether its sample has a label.
+    pub fn is_labelled(&self) -> bool {
+        matches!(self.sample, SamplePart::Image { label: Some(_), .. })
     }
 }

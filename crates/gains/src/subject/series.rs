@@ -3,6 +3,8 @@
 mod region;
 mod source;
 
+use std::sync::Arc;
+
 use gains_core::{Network, Precision};
 use gains_data::series::Part;
 use serde_json::{Map, Value, json};
@@ -11,11 +13,11 @@ use super::{Selection, Shown, Subject};
 use crate::cli::{GridArg, RegionArgs, SeriesArgs};
 use crate::failure::Failure;
 use crate::question::{Answer, Findings, Model, Question, Sample, Struck, Task, Witness};
-use crate::results::{Claim, ForecastSetting, Line, SamplePart, SubjectSetting, VerdictWord};
+use crate::results::{Claim, ForecastSetting, Line, SamplePart, Samples, SubjectSetting, VerdictWord};
 
 use region::Region;
 use source::SeriesSet;
-pub use source::{Item, SeriesSource};
+pub use source::{Item, SeriesSource, split_names};
 
 /// A forecasting network and the records it is asked about.
 pub struct SeriesSubject<'a> {
@@ -34,8 +36,17 @@ impl<'a> SeriesSubject<'a> {
         series: &SeriesArgs,
         region: &RegionArgs,
     ) -> Result<Self, Failure> {
+        if let Some(flag) = region.of_values() {
+            let message = format!("{flag} is for inputs of fixed size, not for series");
+            return Err(Failure::usage(message)
+                .hint("where features of series stay is said in the model file; --feature-eps says how far they move"));
+        }
         let set = source.set(model.network(), series)?;
         let indices = set.indices(samples)?;
+        if let (Some(flag), Some(_)) = (region.of_series(), model.asked().text()) {
+            return Err(Failure::usage(format!("{flag} is about the mean error, another property is asked"))
+                .hint(format!("leave out {flag}, or the property")));
+        }
         let region = Region::new(region, &set.names)?;
         Ok(Self { model, set, region, indices })
     }
@@ -55,13 +66,18 @@ impl<'a> SeriesSubject<'a> {
             truth_mask: item.series.target_mask.clone(),
             perturbation: self.region.at(network, eps),
             tolerance: self.region.tolerance,
+            asked: Arc::clone(self.model.asked()),
+            units: (0..self.set.names.features.len()).map(|column| self.set.unit(column)).collect(),
         };
         (item, Question { network, sample })
     }
 
     /// The question in words that differ whenever the answer might.
     pub fn words(&self) -> String {
-        format!("{}, {}", self.set.describe(), self.region.words())
+        match self.model.asked().text() {
+            None => format!("{}, {}", self.set.describe(), self.region.words()),
+            Some(text) => format!("{}, {}, property {text}", self.set.describe(), self.region.words()),
+        }
     }
 
     fn id(&self, index: usize) -> &str {
@@ -69,7 +85,7 @@ impl<'a> SeriesSubject<'a> {
     }
 }
 
-impl Subject for SeriesSubject<'_> {
+impl Samples for SeriesSubject<'_> {
     fn network(&self) -> &Network {
         self.model.network()
     }
@@ -78,24 +94,8 @@ impl Subject for SeriesSubject<'_> {
         Task::Forecasts
     }
 
-    fn indices(&self) -> &[usize] {
-        &self.indices
-    }
-
     fn name(&self, index: usize) -> String {
         format!("record {}", self.id(index))
-    }
-
-    fn key(&self, index: usize) -> (&'static str, Value) {
-        ("record", self.id(index).into())
-    }
-
-    fn check_radius(&self, _eps: f64) -> Result<(), Failure> {
-        Ok(())
-    }
-
-    fn question(&self, index: usize, eps: f64) -> Question<'_> {
-        self.ask(self.set.part, index, eps).1
     }
 
     fn setting(&self) -> SubjectSetting {
@@ -115,19 +115,25 @@ impl Subject for SeriesSubject<'_> {
             question: self.words(),
         };
         let (data, split) = (self.set.kind().to_string(), self.set.part.to_string());
-        SubjectSetting { data, split, forecast: Some(forecast) }
+        SubjectSetting { data, split, forecast: Some(forecast), inputs: None }
+    }
+
+    fn property(&self) -> Option<&str> {
+        self.model.asked().text()
     }
 
     fn sample_part(&self, index: usize, answer: &Answer) -> SamplePart {
-        let (mae, limit, certified_mae, attacked_mae) = match answer.findings {
-            Findings::Forecasts { mae, limit, certified, attacked } => (mae, limit, certified, attacked),
-            Findings::Classes { .. } => (None, None, None, None),
+        let (mae, limit, certified_mae, attacked_mae, margin) = match answer.findings {
+            Findings::Forecasts { mae, limit, certified, attacked, margin } => {
+                (mae, limit, certified, attacked, margin)
+            }
+            _ => (None, None, None, None, None),
         };
-        SamplePart::Record { record: self.id(index).into(), mae, limit, certified_mae, attacked_mae }
+        SamplePart::Record { record: self.id(index).into(), mae, limit, certified_mae, attacked_mae, margin }
     }
 
     fn fault(&self, line: &Line) -> Option<String> {
-        let SamplePart::Record { record, limit, certified_mae, .. } = &line.sample else {
+        let SamplePart::Record { record, limit, certified_mae, margin, .. } = &line.sample else {
             return Some("it is about an image".into());
         };
         let there = self.set.forecasts.len(self.set.part);
@@ -137,13 +143,33 @@ impl Subject for SeriesSubject<'_> {
         if record != self.id(line.index) {
             return Some(format!("record is '{record}', number {} is '{}'", line.index, self.id(line.index)));
         }
+        let linear = self.model.asked().text().is_some();
         let holds = match line.verdict {
+            VerdictWord::Verified if linear => margin.is_some_and(|m| m > 0.0),
             VerdictWord::Verified => matches!((certified_mae, limit), (Some(c), Some(l)) if c < l),
             VerdictWord::Falsified => matches!(line.witness, Some(Witness::Series { .. })),
-            VerdictWord::Misclassified => false,
+            VerdictWord::Misclassified => linear,
             VerdictWord::Unknown => true,
         };
         (!holds).then(|| format!("the rest of the line does not support that it is {}", line.verdict))
+    }
+}
+
+impl Subject for SeriesSubject<'_> {
+    fn indices(&self) -> &[usize] {
+        &self.indices
+    }
+
+    fn key(&self, index: usize) -> (&'static str, Value) {
+        ("record", self.id(index).into())
+    }
+
+    fn check_radius(&self, _eps: f64) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn question(&self, index: usize, eps: f64) -> Question<'_> {
+        self.ask(self.set.part, index, eps).1
     }
 
     fn heading(&self, samples: usize) -> (String, Option<String>) {
@@ -151,13 +177,15 @@ impl Subject for SeriesSubject<'_> {
     }
 
     fn struck_json(&self, index: usize, struck: Option<&Struck>) -> Value {
-        let (mae, attacked, broken) = match struck {
-            Some(Struck::Forecasts { mae, attacked, broken }) => (*mae, *attacked, broken.as_ref()),
-            _ => (None, None, None),
+        let (mae, attacked, margin, broken) = match struck {
+            Some(Struck::Forecasts { mae, attacked, margin, broken }) => {
+                (*mae, *attacked, *margin, broken.as_ref())
+            }
+            _ => (None, None, None, None),
         };
         json!({
             "index": index, "record": self.id(index), "found": broken.is_some(),
-            "mae": mae, "attacked_mae": attacked, "witness": broken,
+            "mae": mae, "attacked_mae": attacked, "margin": margin, "witness": broken,
         })
     }
 
@@ -228,8 +256,8 @@ impl Subject for SeriesSubject<'_> {
                 format!("record {} is '{}', the results say another", claim.index, self.id(claim.index));
             return Err(Failure::usage(message).hint(hint));
         }
-        if claim.forecast.as_ref() != self.setting().forecast.as_ref() {
-            let asked = claim.forecast.as_ref().map_or("", |setting| &setting.question);
+        if claim.forecast() != self.setting().forecast.as_ref() {
+            let asked = claim.forecast().map_or("", |setting| &setting.question);
             let message = format!("the results are about another question: {asked}; here: {}", self.words());
             return Err(Failure::usage(message).hint(hint));
         }

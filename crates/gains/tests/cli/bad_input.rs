@@ -79,7 +79,7 @@ fn import_of_the_wrong_thing_writes_nothing() {
 fn flags_that_make_no_sense() {
     let cases: &[(&[&str], &str)] = &[
         (&["certify", "--eps", "-0.1"], "-0.1"),
-        (&["certify", "--eps", "nan"], "not between 0 and 1"),
+        (&["certify", "--eps", "nan"], "not finite"),
         (&["certify", "--eps", "2"], "not between 0 and 1"),
         (&["certify", "--eps", "0.1,0.1"], "twice"),
         (&["certify", "--samples", "9..3"], "selects nothing"),

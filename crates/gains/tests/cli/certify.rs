@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{fails, gains, ok, records, run, stderr, stdout, text};
 
-const KEYS: [&str; 26] = [
+const KEYS: [&str; 28] = [
     "index",
     "label",
     "prediction",
@@ -32,6 +32,8 @@ const KEYS: [&str; 26] = [
     "timeout",
     "max_vertices",
     "max_memory",
+    "property",
+    "bounds",
     "check",
 ];
 
@@ -295,6 +297,41 @@ fn resuming_with_other_settings_is_refused() {
 }
 
 /// The cascade names every stage with its time, the deciding one last, and says of an unknown where it loses.
+/// What a line says of single outputs goes together with the rest of it.
+#[test]
+fn lines_tell_what_was_proved_of_each_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("r.jsonl");
+    ok(&[
+        "certify",
+        "--samples",
+        "0..8",
+        "--eps",
+        "0.05",
+        "--method",
+        "gains",
+        "--quiet",
+        "--out",
+        text(&out),
+    ]);
+    let mut proved = 0;
+    for record in records(&out).iter().filter(|record| record["verdict"] == "verified") {
+        let list = |key: &str| -> Vec<Option<f64>> {
+            record["bounds"][key].as_array().unwrap().iter().map(serde_json::Value::as_f64).collect()
+        };
+        let (output, low, high, margins) = (list("output"), list("low"), list("high"), list("margins"));
+        assert!((0..10).all(|i| low[i] <= output[i] && output[i] <= high[i]), "{record}");
+        let label = usize::try_from(record["label"].as_u64().unwrap()).unwrap();
+        assert_eq!((margins.len(), margins[label]), (10, None), "{record}");
+        let least = margins.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+        assert_eq!(Some(least), record["margin"].as_f64(), "{record}");
+        let seen = |i: usize| output[label].unwrap() - output[i].unwrap();
+        assert!((0..10).all(|i| margins[i].is_none_or(|margin| margin <= seen(i))), "{record}");
+        proved += 1;
+    }
+    assert!(proved > 2);
+}
+
 #[test]
 fn auto_tells_its_stages() {
     let folder = tempfile::tempdir().unwrap();
@@ -302,7 +339,7 @@ fn auto_tells_its_stages() {
     ok(&[
         "certify",
         "--samples",
-        "0..40",
+        "0..100",
         "--eps",
         "0.1,0.14",
         "--timeout",

@@ -53,7 +53,7 @@ fn models_are_shown_and_listed() {
 #[test]
 fn bundled_models_go_by_their_names() {
     let listed = ok(&["model", "list"]);
-    for name in ["fashion-mnist", "mnist"] {
+    for name in ["fashion-mnist", "mnist", "pond", "fashion-mnist-best", "mnist-best"] {
         let shown = ok(&["model", "show", name]);
         let hash = shown.lines().find_map(|line| line.strip_prefix("hash")).unwrap().trim();
         let row = listed.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap();

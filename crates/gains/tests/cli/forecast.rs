@@ -225,6 +225,20 @@ fn errors_stand_beside_each_other() {
 }
 
 #[test]
+fn a_limit_without_room_is_unknown() {
+    let scene = Scene::new();
+    let out = scene.path("none.jsonl");
+    let flags = ["--part", "train", "--records", "0..2", "--eps", "0.001", "--nu", "0", "--delta", "0"];
+    let flags = [&flags[..], &["--out", text(&out)]].concat();
+    scene.ok("certify", &flags);
+    for line in records(&out) {
+        assert_eq!(line["verdict"], "unknown", "{line}");
+        assert!(line["reason"].as_str().unwrap().contains("leave no room"), "{line}");
+    }
+    scene.ok("certify", &[&flags[..], &["--resume"]].concat());
+}
+
+#[test]
 fn predictions_are_listed() {
     let scene = Scene::new();
     let printed = scene.ok("predict", &[]);
@@ -337,12 +351,11 @@ fn flags_of_the_other_kind_of_model_are_refused() {
         ("attack", &["--loss", "margin"]),
         ("predict", &["--data", "mnist"]),
     ] {
-        scene.fails(command, flags, 2, "is for models that classify images");
+        scene.fails(command, flags, 2, "is for models that tell classes apart");
     }
     for (command, flags) in [
         ("certify", &["--horizon", "24h"][..]),
         ("certify", &["--nu", "0.2"]),
-        ("eval", &["--features", "HR"]),
         ("attack", &["--part", "test"]),
         ("attack", &["--delta", "0"]),
         ("predict", &["--series", "x.series"]),
@@ -355,8 +368,17 @@ fn flags_of_the_other_kind_of_model_are_refused() {
     }
     let images = model_file(scene.folder.path());
     let args = ["forecast", "--model", text(&images), "--record", "r1", "--series", &scene.series];
-    fails(&args, 2, "classifies images");
-    fails(&["forecast", "--record", "r1"], 2, "--model");
+    fails(&args, 2, "does not forecast series");
+}
+
+#[test]
+fn the_bundled_network_forecasts_out_of_the_box() {
+    let printed = ok(&["forecast"]);
+    assert!(printed.contains("pond, record ") && printed.contains("temperature"), "{printed}");
+    assert!(printed.contains("certified "), "{printed}");
+    fails(&["forecast", "--record", "r1"], 2, "there is no record 'r1'");
+    let table = ok(&["certify", "--model", "pond", "--eps", "0.01,0.1"]);
+    assert!(table.contains("on 12 records"), "{table}");
 }
 
 #[test]

@@ -105,6 +105,15 @@ fn forecast_train_makes_a_network_that_forecasts_as_it_was_judged() {
     assert!(scene.read("run/model.safetensors") == scene.read("again/model.safetensors"));
     assert!(ok(&["model", "show", text(&scene.path("run/model.safetensors"))]).contains("validation_error"));
 
+    // The paper's names are not in this table, and nothing else is looked for than what the network was made for.
+    assert!(stderr(&output).contains("perturbation.statics names Age, Height"), "{}", stderr(&output));
+    let printed = fails(
+        &["predict", "--model", text(&scene.path("run/model.safetensors"))],
+        2,
+        "was made for 'waves.series'",
+    );
+    assert!(printed.contains("--series waves.series"), "{printed}");
+
     let network = read_model(&scene.read("run/model.safetensors")).unwrap();
     let expected = network.description.training["validation_error"].as_f64().unwrap();
     let recordings = Recordings::read(&scene.path("waves.series")).unwrap();
@@ -163,6 +172,11 @@ fn forecast_train_refuses_what_makes_no_sense() {
         "eps: standard training has no perturbation",
     );
     scene.refused("--config tiny.toml --set dataset=none.series", 1, "none.series");
+    scene.refused(
+        "--config tiny.toml --set perturbation.statics=['height']",
+        2,
+        "which the data do not have",
+    );
     scene.refused("--config tiny.toml --set horizon=1000", 1, "1000");
     scene.refused("--config tiny.toml --device cuda", 2, "trained on the CPU");
     scene.refused("--preset physionet-24h-standard --data-dir .", 1, "physionet2012");

@@ -143,4 +143,13 @@ fn devices_are_written_to_and_not_replaced() {
     ok(&["trajectory", "--sample", "2", "--eps", "0.001", "--svg", text(&fifo)]);
     assert!(fifo.metadata().unwrap().file_type().is_fifo(), "a file has taken its place");
     assert!(reader.join().unwrap().starts_with(b"<svg"));
+
+    let reader = std::thread::spawn({
+        let fifo = fifo.clone();
+        move || std::fs::read_to_string(fifo).unwrap()
+    });
+    let flags = ["certify", "--samples", "2", "--eps", "0.001", "--method", "box", "--quiet"];
+    ok(&[&flags[..], &["--format", "csv", "--out", text(&fifo)]].concat());
+    let table = reader.join().unwrap();
+    assert!(table.starts_with("index,") && table.lines().count() == 2, "{table}");
 }

@@ -274,3 +274,17 @@ fn series_are_as_strict() {
     std::fs::write(&out, edit(&content, "record", &"r39".into())).unwrap();
     scene.fails("certify", &[&flags[..], &["--resume"]].concat(), 1, "line 1");
 }
+
+#[test]
+fn a_line_without_an_end_is_not_read_to_it() {
+    let run_of_three = Run::new();
+    let length = std::fs::metadata(&run_of_three.out).unwrap().len();
+    // Zeros that take no room on the disk.
+    let file = std::fs::OpenOptions::new().write(true).open(&run_of_three.out).unwrap();
+    file.set_len(1 << 35).unwrap();
+    let printed = fails(&run_of_three.resume(&[]), 1, "line 4 is longer than 64 MB");
+    assert!(printed.contains("hint:"), "{printed}");
+    assert_eq!(file.metadata().unwrap().len(), 1 << 35, "it is left alone");
+    file.set_len(length).unwrap();
+    ok(&run_of_three.resume(&[]));
+}

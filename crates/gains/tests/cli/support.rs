@@ -46,13 +46,15 @@ pub fn fails(args: &[&str], code: i32, message: &str) -> String {
     text
 }
 
-/// The lines of a results file as JSON.
+/// The lines of a results file as JSON, sample by sample: threads write them as they come.
 pub fn records(path: &Path) -> Vec<serde_json::Value> {
-    std::fs::read_to_string(path)
+    let mut records: Vec<serde_json::Value> = std::fs::read_to_string(path)
         .unwrap()
         .lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")))
-        .collect()
+        .collect();
+    records.sort_by_key(|record| record["index"].as_u64());
+    records
 }
 
 pub fn text(path: &Path) -> &str {

@@ -1,6 +1,7 @@
 //! `gains train`: settings and whole runs.
 
-mod scene;
+mod own;
+pub mod scene;
 mod trouble;
 
 use self::scene::{ALL, Scene, names};
@@ -62,6 +63,8 @@ fn settings_that_make_no_sense_are_refused() {
     scene.refused("--config none.toml", 1, "cannot read 'none.toml'");
     scene.refused("--config data", 1, "cannot read 'data'");
     scene.refused("--config tiny.toml --set dataset=emnist", 1, "emnist");
+    scene.refused("--config tiny.toml --set validation=64", 1, "validation: is 64");
+    scene.refused("--config tiny.toml --set phases[1].objective.type=ibp", 2, "ibp");
     scene.refused("--config tiny.toml --set network.image.height=32", 1, "32");
     let hint = fails(&["train", "--preset", "mnist-provable"], 2, "no preset 'mnist-provable'");
     assert!(hint.contains("mnist-provable-0.11"), "{hint}");
@@ -99,14 +102,27 @@ fn a_whole_run_leaves_a_network_that_other_commands_take() {
     }
     let metrics = String::from_utf8(scene.read("runs/tiny-seed7/metrics.csv")).unwrap();
     let header = "phase,epoch,eps,kappa,q,loss,clean,robust,width,accuracy,robust_accuracy,splits,trajectories,\
-                  concrete_steps,abstract_steps,h0,gradient_norm,rate,test_accuracy,seconds";
+                  concrete_steps,abstract_steps,h0,gradient_norm,rate,test_accuracy,motion,without_ode,error,robust_error,\
+                  test_error,certified,best,seconds";
     assert_eq!(metrics.lines().next(), Some(header));
     let lines: Vec<Vec<&str>> = metrics.lines().skip(1).map(|line| line.split(',').collect()).collect();
     assert_eq!(lines.iter().map(|line| line[1]).collect::<Vec<_>>(), ["1", "2", "3", "4"]);
     assert_eq!((lines[0][0], lines[3][0], lines[3][2]), ("warm-up", "main", "0.02"));
     for line in &lines {
-        assert!(line[1..].iter().all(|cell| cell.parse::<f64>().is_ok_and(f64::is_finite)), "{line:?}");
+        // Euler steps do not look at how far the state moves, and no numbers are predicted and no networks chosen.
+        let number = |(at, cell): (usize, &&str)| {
+            (at == 18 && line[0] == "warm-up")
+                || (20..25).contains(&at)
+                || cell.parse::<f64>().is_ok_and(f64::is_finite)
+        };
+        assert!(line[1..].iter().enumerate().all(number), "{line:?}");
     }
+    let stream = String::from_utf8(scene.read("runs/tiny-seed7/metrics.jsonl")).unwrap();
+    let epochs: Vec<u64> = stream
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["epoch"].as_u64().unwrap())
+        .collect();
+    assert_eq!(epochs, [1, 2, 3, 4]);
     let svg = String::from_utf8(scene.read("runs/tiny-seed7/curves.svg")).unwrap();
     assert!(svg.starts_with("<svg") && svg.contains("worst-case cross-entropy") && svg.contains("warm-up"));
     // What was trained is what the folder says, and training again gives the same.
@@ -125,6 +141,26 @@ fn a_whole_run_leaves_a_network_that_other_commands_take() {
     for word in ["tiny", "training record", "step_form", "mnist"] {
         assert!(shown.contains(word), "{word}\n{shown}");
     }
+}
+
+/// Of 64 images 20 are looked at instead of test images, which need not be there; schedules follow the length.
+#[test]
+fn images_held_back_are_looked_at_in_place_of_test_images() {
+    let scene = Scene::new();
+    for kind in ["images-idx3", "labels-idx1"] {
+        std::fs::remove_file(scene.path(&format!("data/mnist/t10k-{kind}-ubyte"))).unwrap();
+    }
+    let flags = "--config tiny.toml --out held --set validation=20 --set phases[1].epochs=4 \
+                 --set phases[1].objective={type=\"sabr\"} --set optimiser.average=0.9";
+    let said = scene.trained(flags);
+    assert!(said.contains("main 4/4"), "{said}");
+    let metrics = String::from_utf8(scene.read("held/metrics.csv")).unwrap();
+    let cells: Vec<Vec<&str>> = metrics.lines().skip(1).map(|line| line.split(',').collect()).collect();
+    assert!(cells.iter().all(|line| line[18].parse::<f64>().is_ok()), "{metrics}");
+    // Half of four epochs is two: the perturbation reaches its target in the fourth, as it did in the second of two.
+    assert!(cells[4][2].parse::<f64>().unwrap() < 0.02 && cells[5][2] == "0.02", "{metrics}");
+    let config = String::from_utf8(scene.read("held/config.toml")).unwrap();
+    assert!(config.contains("length = 4") && config.contains("type = \"sabr\""), "{config}");
 }
 
 #[test]

@@ -47,9 +47,14 @@ pub fn run(args: &GrowthArgs, global: &Global) -> Outcome {
     data.samples =
         Some(data.samples.map_or_else(|| "0..10".parse::<Selection>(), Ok).map_err(Failure::usage)?);
     let base = plan.base();
-    if base.task() == Task::Forecasts {
+    if base.task() != Task::Classes {
         return Err(Failure::usage("bench growth is for models that classify images")
             .hint("`gains bench` measures forecasting models"));
+    }
+    if !data.own.boxes.is_empty() {
+        return Err(
+            Failure::usage("bench growth lets eps grow, so it takes no --box").hint("give the inputs alone")
+        );
     }
     let (series, region) = (SeriesArgs::default(), RegionArgs::default());
     let source = Source::open(base, &data, &series, &region)?;

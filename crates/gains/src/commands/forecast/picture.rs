@@ -45,12 +45,12 @@ fn most_observed(view: &View<'_>) -> Vec<usize> {
 
 fn paint(view: &View<'_>, chosen: &[usize], root: &Area<'_>) -> Result<(), Box<dyn Error>> {
     root.draw(&Text::new(view.forecast.title.clone(), (20, 22), label(19)))?;
-    let summary = match view.forecast.certified {
-        Some(certified) => format!(
+    let summary = match view.forecast.certified.zip(view.forecast.limit) {
+        Some((certified, limit)) => format!(
             "mean absolute error {:.3}, certified to stay below {:.3}, limit {:.3}: {}",
             view.forecast.mae,
             (certified * 1e3).ceil() / 1e3,
-            view.forecast.limit,
+            limit,
             view.verdict()
         ),
         None => format!("mean absolute error {:.3}: {}", view.forecast.mae, view.verdict()),
@@ -103,7 +103,7 @@ impl Values {
             target: set.raw_time(series.target_time),
             prediction: raw(view.forecast.prediction[feature]),
             band: band.map(|b| (raw(b.lower[feature]), raw(b.upper[feature]))),
-            attacked: view.forecast.attacked.as_ref().map(|(output, _)| raw(output[feature])),
+            attacked: view.forecast.attacked.as_ref().map(|output| raw(output[feature])),
             truth: series.target_mask[feature].then(|| raw(series.target[feature])),
         }
     }

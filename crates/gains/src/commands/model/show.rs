@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use gains_core::affine::{Part, Purpose, ScaleKind};
 use gains_core::dag::Dag;
 use gains_core::description::{ControllerSpec, SolverSpec, Task};
 use gains_core::{AffineMap, Circuit, Network, Operator, Shape, Step};
@@ -31,12 +32,19 @@ pub fn describe(network: &Network) -> String {
     fact("input", &d.input.to_string());
     fact("parameters", &network.parameters().to_string());
     text.push('\n');
-    text.push_str(&layers(network));
-    if !d.training.is_null() {
+    text.push_str(&layout(&["layer", "output", "parameters"], &layers(network)));
+    if let Some(training) = training(network) {
         text.push_str("\ntraining record\n");
-        record(&mut text, &d.training, 2);
+        text.push_str(&training);
     }
     text
+}
+
+/// How the network was trained, if its file says so.
+pub fn training(network: &Network) -> Option<String> {
+    let mut text = String::new();
+    record(&mut text, &network.description.training, 2);
+    (!network.description.training.is_null()).then_some(text)
 }
 
 /// Adds `text` after `start`, broken where a line would be too long; further lines begin at column `indent`.
@@ -121,7 +129,9 @@ fn single(value: &Value) -> String {
     }
 }
 
-fn layers(network: &Network) -> String {
+/// The layers in the order in which a sample passes them: name, shape of what comes out, parameters. What is inside
+/// another is indented.
+pub fn layers(network: &Network) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     if let Some(encoder) = &network.encoder {
         for (name, circuit) in encoder.parts() {
@@ -146,13 +156,23 @@ fn layers(network: &Network) -> String {
             }
         }
     }
-    layout(&["layer", "output", "parameters"], &rows)
+    rows
 }
 
-fn task(task: &Task) -> String {
+/// What the network is for, in words.
+pub fn task(task: &Task) -> String {
     match task {
         Task::Classification { classes } => {
             format!("classification, {} classes: {}", classes.len(), classes.join(", "))
+        }
+        Task::Regression { outputs, .. } if outputs.is_empty() => "regression".into(),
+        Task::Regression { outputs, units } => {
+            let name = |name: &String| match units.get(name) {
+                Some(unit) => format!("{name} ({unit})"),
+                None => name.clone(),
+            };
+            let named: Vec<String> = outputs.iter().map(name).collect();
+            format!("regression, {} outputs: {}", outputs.len(), named.join(", "))
         }
         Task::Forecasting { features, statics, horizon, ranges, perturbed } => {
             let mut text = format!(
@@ -210,6 +230,7 @@ fn operator_row(
         Operator::Curve(activation) => (activation.to_string(), 0),
         Operator::Sum(_) => ("add".into(), 0),
         Operator::Product => ("product".into(), 0),
+        Operator::Maximum => ("maximum".into(), 0),
         Operator::Blend(_) => ("blend".into(), 0),
         Operator::Concat(_) => ("concatenate".into(), 0),
         Operator::Slice(slice) => {
@@ -248,8 +269,23 @@ fn affine(map: &AffineMap) -> String {
             }
         }
         AffineMap::Pool(_) => "average pooling".into(),
-        AffineMap::Scale(_) => "normalise".into(),
-        AffineMap::Permute(_) => "flatten".into(),
+        AffineMap::Scale(scale) => match scale.kind() {
+            ScaleKind::Normalise => "normalise".into(),
+            ScaleKind::BatchNorm { .. } => "batch norm".into(),
+            ScaleKind::Affine => "scale and shift".into(),
+        },
+        AffineMap::Select(selection) => match selection.purpose() {
+            Purpose::Flatten => "flatten".into(),
+            Purpose::Reshape => "reshape".into(),
+            Purpose::Channels => "channels of the image".into(),
+            Purpose::Pad => "pad with zeros".into(),
+            Purpose::Interleave => "channels side by side".into(),
+            Purpose::Tap => "one tap of max pooling".into(),
+        },
+        AffineMap::Group(group) => match group.part() {
+            Part::Mean => "mean of each group".into(),
+            Part::Rest => "less the mean of its group".into(),
+        },
     }
 }
 

@@ -58,11 +58,12 @@ fn panels(rows: &[Row]) -> Vec<Panel> {
         Panel {
             title: "accuracy in %",
             curves: vec![
-                curve(rows, "training images", BLUE, |row| Some(percent(row.accuracy))),
+                curve(rows, "training images", BLUE, |row| row.accuracy.map(percent)),
                 curve(rows, "their boxes, on sampled trajectories", ORANGE, |row| {
                     row.robust_accuracy.map(percent)
                 }),
                 curve(rows, "test images", GREEN, |row| row.test_accuracy.map(percent)),
+                curve(rows, "held back, certified", MAGENTA, |row| row.certified.map(percent)),
             ],
             least: (0.0, 100.0),
         },
@@ -116,9 +117,62 @@ fn turns(rows: &[Row]) -> Vec<(f64, String)> {
     turns
 }
 
+/// How values become heights.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Scale {
+    Linear,
+    /// By their logarithm, nothing below `least`: where one epoch exploded, the others are still to be seen.
+    Logarithmic {
+        least: f64,
+    },
+}
+
+impl Scale {
+    /// Logarithmic if the largest value dwarfs the usual one and nothing is negative.
+    fn of(values: &[f64]) -> Self {
+        const DWARFS: f64 = 100.0;
+        let mut sorted: Vec<f64> = values.iter().copied().filter(|value| *value > 0.0).collect();
+        sorted.sort_by(f64::total_cmp);
+        let (Some(&least), Some(&largest)) = (sorted.first(), sorted.last()) else { return Self::Linear };
+        let usual = sorted[sorted.len() / 2];
+        if largest > DWARFS * usual && values.iter().all(|value| *value >= 0.0) {
+            Self::Logarithmic { least: least.max(usual / DWARFS) }
+        } else {
+            Self::Linear
+        }
+    }
+
+    fn height(self, value: f64) -> f64 {
+        match self {
+            Self::Linear => value,
+            Self::Logarithmic { least } => value.max(least).log10(),
+        }
+    }
+
+    fn label(self, height: f64) -> String {
+        match self {
+            Self::Linear => short(height),
+            Self::Logarithmic { .. } => short(10_f64.powf(height)),
+        }
+    }
+}
+
+/// A number with three digits, as people write it.
+fn short(value: f64) -> String {
+    let rounded: f64 = format!("{value:.2e}").parse().unwrap_or(value);
+    match rounded.abs() {
+        0.0 => "0".into(),
+        1e-4..1e6 => rounded.to_string(),
+        _ => format!("{rounded:e}"),
+    }
+}
+
 fn paint(area: &Area<'_>, panel: &Panel, turns: &[(f64, String)], last: f64) -> Result<(), Box<dyn Error>> {
-    let values = panel.curves.iter().flat_map(|curve| &curve.points).map(|point| point.1);
-    let (low, high) = values.fold(panel.least, |(low, high), value| (low.min(value), high.max(value)));
+    let values: Vec<f64> = panel.curves.iter().flat_map(|curve| &curve.points).map(|point| point.1).collect();
+    let scale = Scale::of(&values);
+    let least = if scale == Scale::Linear { panel.least } else { (f64::INFINITY, f64::NEG_INFINITY) };
+    let heights = values.iter().map(|value| scale.height(*value));
+    let (low, high) = heights.fold(least, |(low, high), value| (low.min(value), high.max(value)));
     let high = if high > low { high + 0.04 * (high - low) } else { low + 1.0 };
     area.draw(&Text::new(panel.title, (64, 10), label(15)))?;
     let entries: Vec<(&str, Mark)> =
@@ -142,7 +196,7 @@ fn paint(area: &Area<'_>, panel: &Panel, turns: &[(f64, String)], last: f64) -> 
         .x_labels(10)
         .y_labels(5)
         .x_label_formatter(&|x| if x.fract() == 0.0 { format!("{x}") } else { String::new() })
-        .y_label_formatter(&|y| format!("{}", (y * 1e6).round() / 1e6))
+        .y_label_formatter(&|y| scale.label(*y))
         .draw()?;
     for (epoch, name) in turns {
         if turns.len() > 1 {
@@ -152,9 +206,10 @@ fn paint(area: &Area<'_>, panel: &Panel, turns: &[(f64, String)], last: f64) -> 
         }
     }
     for curve in &panel.curves {
-        chart.draw_series([PathElement::new(curve.points.clone(), curve.colour.stroke_width(2))])?;
-        if curve.points.len() <= 30 {
-            let dots = curve.points.iter().map(|point| Circle::new(*point, 3, curve.colour.filled()));
+        let points: Vec<(f64, f64)> = curve.points.iter().map(|(x, y)| (*x, scale.height(*y))).collect();
+        chart.draw_series([PathElement::new(points.clone(), curve.colour.stroke_width(2))])?;
+        if points.len() <= 30 {
+            let dots = points.iter().map(|point| Circle::new(*point, 3, curve.colour.filled()));
             chart.draw_series(dots)?;
         }
     }
@@ -166,13 +221,42 @@ mod tests {
     use super::*;
 
     #[test]
+    fn axes_are_logarithmic_where_one_value_dwarfs_the_others() {
+        assert_eq!(Scale::of(&[1.0, 2.0, 90.0]), Scale::Linear);
+        assert_eq!(Scale::of(&[-1.0, 2.0, 1e9]), Scale::Linear);
+        assert_eq!(Scale::of(&[]), Scale::Linear);
+        let scale = Scale::of(&[0.0, 1.0, 2.0, 1e9]);
+        assert_eq!(scale, Scale::Logarithmic { least: 1.0 });
+        assert_eq!((scale.height(0.0), scale.height(1e9)), (0.0, 9.0));
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let told: Vec<String> = [0.0, 0.1 + 0.2, 1234567.0, 99999.6, -2.5e-7, 100.0].map(short).to_vec();
+        assert_eq!(told, ["0", "0.3", "1.23e6", "100000", "-2.5e-7", "100"]);
+    }
+
+    #[test]
     fn curves_without_values_are_left_out() {
-        let row = |epoch| Row { phase: "main".into(), epoch, clean: 2.0, loss: 2.0, ..Row::default() };
+        let row = |epoch| Row {
+            phase: "main".into(),
+            epoch,
+            clean: 2.0,
+            loss: 2.0,
+            accuracy: Some(0.5),
+            ..Row::default()
+        };
         let svg = draw("plain", &[row(1), row(2)]).unwrap();
         assert!(svg.contains("cross-entropy") && !svg.contains("worst-case") && !svg.contains("eps"));
         let rows = [row(1), Row { robust: Some(f64::NAN), eps: 0.1, robust_accuracy: Some(0.5), ..row(2) }];
         let svg = draw("provable", &rows).unwrap();
-        assert!(svg.contains("eps (pixels") && svg.contains("their boxes") && !svg.contains("worst-case"));
+        let has = |words: &str| svg.contains(words);
+        assert_eq!(["eps (pixels", "their boxes", "worst-case"].map(has), [true, true, false], "{svg}");
+        // One epoch that exploded leaves the others to be seen.
+        let rows: Vec<Row> =
+            (1..9).map(|i| Row { clean: if i == 4 { 3.1e12 } else { 2.0 }, ..row(i) }).collect();
+        let svg = draw("exploded", &rows).unwrap();
+        assert!(!svg.contains("0000000") && svg.contains("1e10"), "{svg}");
         // Nothing to draw is no reason to fail.
         assert!(draw("empty", &[]).unwrap().starts_with("<svg"));
     }

@@ -16,7 +16,16 @@ const MODEL: &str = "model.safetensors";
 const CURVES: &str = "curves.svg";
 /// A checkpoint that could not be read, set aside.
 const DAMAGED: &str = "checkpoint.damaged.safetensors";
-const OURS: [&str; 7] = [CONFIG, METRICS, CHECKPOINT, PREVIOUS, DAMAGED, MODEL, CURVES];
+/// The metrics again, a line of JSON per epoch.
+const STREAM: &str = "metrics.jsonl";
+/// Which samples of one's own are for what.
+pub const SPLIT: &str = "split.json";
+/// Those of the test.
+pub const TEST: &str = "test.csv";
+/// How far each feature was perturbed.
+pub const RADII: &str = "feature-eps.csv";
+const OURS: [&str; 11] =
+    [CONFIG, METRICS, STREAM, CHECKPOINT, PREVIOUS, DAMAGED, MODEL, CURVES, SPLIT, TEST, RADII];
 
 /// The folder of a run, held by this process alone.
 pub struct Folder {
@@ -152,6 +161,16 @@ impl Folder {
     /// One line per epoch.
     pub fn metrics(&self) -> PathBuf {
         self.path.join(METRICS)
+    }
+
+    /// The same, a line of JSON per epoch.
+    pub fn stream(&self) -> PathBuf {
+        self.path.join(STREAM)
+    }
+
+    /// Another file of the run.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
     }
 
     /// The newest checkpoint.

@@ -8,7 +8,8 @@ use std::path::Path;
 
 use gains_train::config::Problem;
 use gains_train::series::{
-    ForecastCheckpoint, ForecastConfig, ForecastMethod, ForecastTrainer, continues, presets,
+    ForecastCheckpoint, ForecastConfig, ForecastMethod, ForecastTrainer, Names, PerturbationConfig,
+    continues, presets,
 };
 
 use self::material::Material;
@@ -117,6 +118,33 @@ fn resume(
     train(config, checkpoint, args, global, || Ok(folder))
 }
 
+/// Refuses names of `perturbation` that the data do not have; the paper's, which stand there unless others are given, are
+/// only told.
+fn check_perturbed(config: &ForecastConfig, names: &Names) -> Outcome {
+    let usual = PerturbationConfig::default();
+    let PerturbationConfig { bounded, statics } = &config.perturbation;
+    let lists = [
+        ("bounded", bounded, usual.bounded, &names.features),
+        ("statics", statics, usual.statics, &names.statics),
+    ];
+    for (key, asked, usual, there) in lists {
+        let missing: Vec<&str> =
+            asked.iter().filter(|name| !there.contains(name)).map(String::as_str).collect();
+        if missing.is_empty() {
+            continue;
+        }
+        let what = format!("perturbation.{key} names {}, which the data do not have", missing.join(", "));
+        if *asked != usual {
+            let there = if there.is_empty() { "none".into() } else { there.join(", ") };
+            return Err(Failure::usage(what).hint(format!("there are {there}")));
+        }
+        if config.method == ForecastMethod::Provable {
+            note!("note: {what}; passed over, --set perturbation.{key}=[] says so");
+        }
+    }
+    Ok(())
+}
+
 /// Gets everything ready before the folder is touched, then trains.
 fn train(
     config: ForecastConfig,
@@ -126,6 +154,7 @@ fn train(
     folder: impl FnOnce() -> Result<Folder, Failure>,
 ) -> Outcome {
     let Material { names, training, validation, record } = Material::load(&config, args.data_dir.as_deref())?;
+    check_perturbed(&config, &names)?;
     let threads = args.threads.map(usize::from);
     let trainer =
         ForecastTrainer::new(config, names, training, validation, threads).map_err(|e| explain(&e, None))?;

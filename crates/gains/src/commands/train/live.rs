@@ -149,10 +149,11 @@ fn summary(method: Method, row: &Row) -> String {
     if method != Method::Standard {
         text += &format!("  eps {:.5}", row.eps);
     }
-    text += &match (method, row.robust_accuracy) {
-        (Method::Adversarial, _) => format!("  {} right under attack", percent(row.accuracy)),
-        (_, Some(robust)) => format!("  {} right, {} for sure", percent(row.accuracy), percent(robust)),
-        _ => format!("  {} right", percent(row.accuracy)),
+    text += &match (method, row.accuracy, row.robust_accuracy) {
+        (_, None, _) => format!("  error {}", short(row.error.unwrap_or(0.0))),
+        (Method::Adversarial, Some(right), _) => format!("  {} right under attack", percent(right)),
+        (_, Some(right), Some(robust)) => format!("  {} right, {} for sure", percent(right), percent(robust)),
+        (_, Some(right), None) => format!("  {} right", percent(right)),
     };
     if method == Method::Provable {
         text += &format!("  κ {}, {:.1} splits", row.kappa, row.splits);
@@ -160,6 +161,15 @@ fn summary(method: Method, row: &Row) -> String {
     text += &format!("  {:.1} steps", row.concrete_steps);
     if let Some(test) = row.test_accuracy {
         text += &format!("  test {}", percent(test));
+    }
+    if let Some(error) = row.test_error {
+        text += &format!("  test error {}", short(error));
+    }
+    if let Some(certified) = row.certified {
+        text += &format!("  certified {}", percent(certified));
+    }
+    if row.best == Some(1) {
+        text += "  best";
     }
     text
 }

@@ -1,4 +1,4 @@
-//! What a run measured, a line per epoch: `metrics.csv`.
+//! What a run measured, a line per epoch: `metrics.csv`, and the same as lines of JSON, which tools that watch runs read.
 
 use std::path::Path;
 
@@ -31,8 +31,8 @@ pub struct Row {
     pub robust: Option<f64>,
     /// Mean width term.
     pub width: Option<f64>,
-    /// Part of the images classified correctly.
-    pub accuracy: f64,
+    /// Part of the images classified correctly; nothing where numbers are predicted.
+    pub accuracy: Option<f64>,
     /// Part of the images whose boxes are.
     pub robust_accuracy: Option<f64>,
     /// Batches whose trajectory graph had more than one way, as a part.
@@ -51,6 +51,27 @@ pub struct Row {
     pub rate: f64,
     /// Part of the test images classified correctly, where it was looked at.
     pub test_accuracy: Option<f64>,
+    /// How far the state moves in the neural ODE, as a part of its size.
+    #[serde(default)]
+    pub motion: Option<f64>,
+    /// Part of the test images classified correctly if the neural ODE is left out, where it was looked at.
+    #[serde(default)]
+    pub without_ode: Option<f64>,
+    /// Mean absolute error, where numbers are predicted.
+    #[serde(default)]
+    pub error: Option<f64>,
+    /// Bound of it over the boxes.
+    #[serde(default)]
+    pub robust_error: Option<f64>,
+    /// Mean absolute error on the samples held back, where it was looked at.
+    #[serde(default)]
+    pub test_error: Option<f64>,
+    /// Part of the samples held back that was proved robust, where it was looked at.
+    #[serde(default)]
+    pub certified: Option<f64>,
+    /// 1 if this is the best network so far, else 0, where networks are chosen.
+    #[serde(default)]
+    pub best: Option<u8>,
     /// How long the epoch took.
     pub seconds: f64,
 }
@@ -63,6 +84,17 @@ pub fn to_csv<R: Serialize>(rows: &[R]) -> Result<Vec<u8>, Failure> {
         writer.serialize(row).map_err(fail)?;
     }
     writer.into_inner().map_err(|e| fail(e.into_error().into()))
+}
+
+/// The rows as lines of JSON.
+pub fn to_lines<R: Serialize>(rows: &[R]) -> Result<Vec<u8>, Failure> {
+    let mut lines = Vec::new();
+    for row in rows {
+        serde_json::to_writer(&mut lines, row)
+            .map_err(|e| Failure::new(format!("cannot write metrics: {e}")))?;
+        lines.push(b'\n');
+    }
+    Ok(lines)
 }
 
 /// The rows to keep, those of the first epochs; whatever was written after the checkpoint will be written again.

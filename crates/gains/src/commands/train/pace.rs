@@ -5,7 +5,6 @@
 
 use gains_train::Config;
 use gains_train::config::{Method, Phase, PhaseSolver};
-use gains_train::schedule::trajectories;
 
 /// Trial steps of the controlled solver a batch takes, about; evaluations in each.
 const STEPS: f64 = 5.0;
@@ -59,7 +58,7 @@ fn effort(method: Method, phase: &Phase, epoch: u32) -> f64 {
         Method::Standard => 1.0,
         Method::Adversarial => 1.0 + f64::from(phase.attack.steps),
         // With perturbation 0 there are boxes all the same.
-        Method::Provable => 1.0 + BOX * f64::from(trajectories(&phase.kappa, epoch)),
+        Method::Provable => 1.0 + BOX * f64::from(phase.kappa_at(epoch)),
     };
     // The layers around the ODE.
     2.0 + solve * solves

@@ -42,18 +42,44 @@ pub fn text(path: &Path) -> Result<String, Failure> {
 }
 
 /// The configuration with the changes of the command line.
+///
+/// A phase that is given another length has its schedules scaled with it, whatever the order of the changes, so that
+/// a schedule that is set as well is as it was set. A run that has begun keeps its schedules.
 pub fn change(config: Config, args: &TrainArgs) -> Result<Config, Failure> {
     let mut config = config;
+    if args.resume.is_none() {
+        for change in &args.changes {
+            if let Some(index) = lengthened(change) {
+                let epochs = set(&config, change)?.phases[index].epochs;
+                config.phases[index].stretch(epochs);
+            }
+        }
+    }
     for change in &args.changes {
         config = set(&config, change)?;
     }
     if let Some(seed) = args.seed {
         config.seed = seed;
     }
+    config.adopt_solver();
     match config.problem() {
         None => Ok(config),
         Some(problem) => Err(unfit("--set", &problem)),
     }
+}
+
+/// The configuration in a file, with the inputs that flags name.
+pub fn read_with_inputs(path: &Path, args: &TrainArgs) -> Result<Config, Failure> {
+    let place = format!("'{}'", path.display());
+    let mut config = Config::parse(&text(path)?).map_err(|error| refuse(&place, &error))?;
+    let name = |path: &std::path::PathBuf| path.display().to_string();
+    if args.inputs.is_some() || args.labels.is_some() || args.label_column.is_some() {
+        let data = config.data.get_or_insert_default();
+        data.inputs = args.inputs.as_ref().map(name).or(data.inputs.take());
+        data.labels = args.labels.as_ref().map(name).or(data.labels.take());
+        data.label_column = args.label_column.clone().or(data.label_column.take());
+    }
+    config.problem().map_or(Ok(config), |problem| Err(unfit(&place, &problem)))
 }
 
 /// Applies `key.path=value`.
@@ -85,6 +111,15 @@ pub fn set<C: Serialize + DeserializeOwned>(config: &C, change: &str) -> Result<
     }
     *place = value(text);
     C::deserialize(root).map_err(|e: toml::de::Error| fail(e.message().to_string()))
+}
+
+/// The phase whose number of epochs a change sets.
+fn lengthened(change: &str) -> Option<usize> {
+    let keys: Vec<&str> = keys(change.split_once('=')?.0).collect();
+    match keys[..] {
+        ["phases", index, "epochs"] => index.parse().ok(),
+        _ => None,
+    }
 }
 
 /// `phases[1].eps.target` and `phases.1.eps.target` alike.
@@ -130,9 +165,17 @@ pub fn continues(before: &Config, after: &Config) -> Result<(), Failure> {
         ("seed", before.seed != after.seed),
         ("batch", before.batch != after.batch),
         ("images", before.images != after.images),
+        ("validation", before.validation != after.validation),
         ("method", before.method != after.method),
         ("network", before.network != after.network),
         ("solver", before.solver != after.solver),
+        ("layers", before.layers != after.layers),
+        ("model", before.model != after.model),
+        ("freeze", before.freeze != after.freeze),
+        ("criterion", before.criterion != after.criterion),
+        ("data", before.data != after.data),
+        ("input", before.input != after.input),
+        ("optimiser.method", before.optimiser.method != after.optimiser.method),
     ];
     match fixed.iter().find(|(_, changed)| *changed) {
         None => Ok(()),
@@ -205,6 +248,15 @@ mod tests {
         assert_eq!(config.phases[1].eps.unwrap().target, 0.03);
         assert_eq!(config.phases[0].epochs, 2);
         assert_eq!(config.network.encoder.channels, [4, 4]);
+    }
+
+    #[test]
+    fn the_phase_a_change_lengthens_is_found() {
+        assert_eq!(lengthened("phases[1].epochs = 3"), Some(1));
+        assert_eq!(lengthened("phases.0.epochs=3"), Some(0));
+        for other in ["phases[1].eps.length=3", "epochs=3", "phases[x].epochs=1", "phases[1].epochs", ""] {
+            assert_eq!(lengthened(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -34,7 +34,6 @@ fn paint(view: &View<'_>, root: &Area<'_>) -> Result<(), Box<dyn std::error::Err
         .map(|v| v.step.log2())
         .chain(view.trajectory.iter().map(|v| v.step.log2()));
     let (low, high) = steps.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), s| (l.min(s), h.max(s)));
-    let terminal = (view.end, f64::midpoint(low, high));
     let mut chart = ChartBuilder::on(root)
         .caption(&view.title, ("sans-serif", 19))
         .margin(14)
@@ -50,17 +49,17 @@ fn paint(view: &View<'_>, root: &Area<'_>) -> Result<(), Box<dyn std::error::Err
         .label_style(("sans-serif", 14))
         .y_label_formatter(&|y| format!("{:.3}", y.exp2()))
         .draw()?;
-    let place = |vertex: Option<usize>| {
-        vertex.map_or(terminal, |i| {
-            let v = &view.graph.vertices[i];
-            // Places where the solver has stopped checking sit a little lower than their twins.
-            (v.time, v.step.log2() - if v.place.settled { 0.22 } else { 0.0 })
-        })
+    let place = |vertex: usize| {
+        let v = &view.graph.vertices[vertex];
+        // Places where the solver has stopped checking sit a little lower than their twins.
+        (v.time, v.step.log2() - if v.place.settled { 0.22 } else { 0.0 })
     };
     // Each edge is drawn towards its target, the far half fainter, so that its direction shows.
     let many = (view.graph.edges.len() as f64 / 60.0).clamp(0.0, 1.0);
     for edge in &view.graph.edges {
-        let (from, to) = (place(Some(edge.from)), place(edge.to));
+        let from = place(edge.from);
+        // At the end no further step has a size: trajectories run out at the size of their last one.
+        let to = edge.to.map_or((view.end, from.1), place);
         let middle = (f64::midpoint(from.0, to.0), f64::midpoint(from.1, to.1));
         let strong = colour(edge.action).mix(0.85 - 0.45 * many).stroke_width(2);
         let faint = colour(edge.action).mix(0.40 - 0.20 * many).stroke_width(2);
@@ -70,15 +69,16 @@ fn paint(view: &View<'_>, root: &Area<'_>) -> Result<(), Box<dyn std::error::Err
         ])?;
     }
     let mut path: Vec<(f64, f64)> = view.trajectory.iter().map(|v| (v.time, v.step.log2())).collect();
-    path.push(terminal);
+    path.extend(view.trajectory.last().map(|last| (view.end, last.step.log2())));
     chart.draw_series([PathElement::new(path, CONCRETE.stroke_width(4))])?;
     for (index, vertex) in view.graph.vertices.iter().enumerate() {
         let fill = if vertex.outgoing.len() > 1 { REJECT } else { KEEP };
         let style = if vertex.place.settled { UNCHECKED.filled() } else { fill.filled() };
-        chart.draw_series([Circle::new(place(Some(index)), 5, style)])?;
+        chart.draw_series([Circle::new(place(index), 5, style)])?;
     }
-    chart.draw_series([Circle::new(terminal, 8, CONCRETE.filled())])?;
-    chart.draw_series([Text::new("end", (terminal.0 + 0.015 * view.end, terminal.1), label(15))])?;
+    let finish = vec![(view.end, low - 0.6), (view.end, high + 0.6)];
+    chart.draw_series([PathElement::new(finish, CONCRETE.stroke_width(2))])?;
+    chart.draw_series([Text::new("end", (1.015 * view.end, high + 0.6), label(15))])?;
     legend(
         root,
         (96, 56),

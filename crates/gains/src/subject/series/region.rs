@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use gains_core::Network;
 
+use super::super::region::radii_of;
 use super::source::{Names, split_names, unknown_name};
 use crate::cli::RegionArgs;
 use crate::failure::Failure;
@@ -44,7 +45,8 @@ impl Region {
         let listed = split_names(&args.features, &|name| all.iter().any(|known| known == name));
         let only = listed.iter().map(look_up).collect::<Result<Vec<_>, _>>()?;
         let mut fixed = Vec::new();
-        for (name, radius) in &args.feature_eps {
+        let given = radii_of(&args.feature_eps)?;
+        for (name, radius) in &given {
             let entry = look_up(name)?;
             if fixed.iter().any(|(other, _)| *other == entry) {
                 return Err(Failure::usage(format!("--feature-eps names '{name}' twice"))
@@ -61,7 +63,7 @@ impl Region {
         if !listed.is_empty() {
             words.push_str(&format!(", only {}", listed.join(" and ")));
         }
-        let named: BTreeMap<String, f64> = args.feature_eps.iter().cloned().collect();
+        let named: BTreeMap<String, f64> = given.into_iter().collect();
         for (name, radius) in &named {
             words.push_str(&format!(", {name} by {radius}"));
         }

@@ -9,10 +9,15 @@ use gains_data::series::{
 };
 use gains_ode::Observations;
 
+use crate::bundled;
 use crate::cli::{GridArg, SeriesArgs};
-use crate::commands::data::locate;
 use crate::failure::Failure;
-use crate::subject::Selection;
+use crate::files::locate;
+use crate::property::Unit;
+use crate::selection::Selection;
+
+/// The data set whose prepared file is looked for where none is named.
+const PHYSIONET: &str = "physionet2012";
 
 /// A prepared file that has been read.
 pub struct SeriesSource {
@@ -60,8 +65,8 @@ impl Names {
             Task::Forecasting { features, statics, .. } => {
                 Ok(Self { features: features.clone(), statics: statics.clone() })
             }
-            Task::Classification { .. } => Err(Failure::usage(format!(
-                "'{}' classifies images, it does not forecast",
+            Task::Classification { .. } | Task::Regression { .. } => Err(Failure::usage(format!(
+                "'{}' takes inputs of fixed size, it does not forecast series",
                 network.description.name
             ))
             .hint("choose a forecasting model with --model; `gains model show` tells what one is for")),
@@ -106,11 +111,23 @@ pub fn unknown_name(name: &str, what: &str, known: &[String]) -> Failure {
 }
 
 impl SeriesSource {
-    /// Reads the file a command was given, or the prepared PhysioNet records.
-    pub fn open(args: &SeriesArgs, data_dir: Option<&Path>) -> Result<Self, Failure> {
-        let path = match &args.series {
-            Some(path) => path.clone(),
-            None => physionet_file(&locate(data_dir)?),
+    /// Reads the file a command was given, the records bundled with a network, or the prepared PhysioNet records.
+    pub fn open(args: &SeriesArgs, data_dir: Option<&Path>, network: &Network) -> Result<Self, Failure> {
+        let path = match (&args.series, network.description.dataset.as_deref()) {
+            (Some(path), _) => path.clone(),
+            (None, dataset) => {
+                if let Some(bytes) = bundled::series_of(network) {
+                    return Self::bundled(bytes);
+                }
+                if let Some(other) = dataset.filter(|name| *name != PHYSIONET) {
+                    let name = &network.description.name;
+                    return Err(Failure::usage(format!(
+                        "'{name}' was made for '{other}', no series are given"
+                    ))
+                    .hint(format!("name the prepared file: --series {other}")));
+                }
+                physionet_file(&locate(data_dir)?)
+            }
         };
         let recordings = crate::interrupt::at_once(|| Recordings::read(&path)).map_err(|error| {
             match (&error, &args.series) {
@@ -123,6 +140,12 @@ impl SeriesSource {
         }
         })?;
         Ok(Self { path, recordings })
+    }
+
+    fn bundled(bytes: &[u8]) -> Result<Self, Failure> {
+        let recordings = Recordings::from_bytes(bytes)
+            .map_err(|(offset, fault)| Failure::new(format!("bundled series: {fault} at byte {offset}")))?;
+        Ok(Self { path: "bundled series".into(), recordings })
     }
 
     /// Sets the records up for a model.
@@ -173,7 +196,7 @@ impl SeriesSource {
 fn horizon_of(network: &Network) -> Option<Horizon> {
     match &network.description.task {
         Task::Forecasting { horizon, .. } => horizon.and_then(Horizon::new),
-        Task::Classification { .. } => None,
+        Task::Classification { .. } | Task::Regression { .. } => None,
     }
 }
 
@@ -253,6 +276,12 @@ impl SeriesSet<'_> {
     /// A value of a feature of the series, in the units of the data.
     pub fn raw(&self, column: usize, value: f64) -> f64 {
         self.forecasts.statistics().to_raw(self.forecasts.series_features()[column], value)
+    }
+
+    /// How a feature of the series is written in the units of the data.
+    pub fn unit(&self, column: usize) -> Unit {
+        let (statistics, feature) = (self.forecasts.statistics(), self.forecasts.series_features()[column]);
+        Unit { shift: statistics.mean()[feature], scale: statistics.deviation()[feature] }
     }
 
     /// A time, in the units of the data.

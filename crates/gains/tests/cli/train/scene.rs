@@ -107,14 +107,26 @@ impl Scene {
 
     /// A long run that has finished at least so many epochs.
     pub fn running(&self, out: &str, epochs: usize) -> Child {
-        let flags = format!("--config tiny.toml --out {out} --set phases[1].epochs=1000000");
-        let child = self.command(&flags).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        self.write_config("long.toml", 1_000_000);
+        let child = self
+            .command(&format!("--config long.toml --out {out}"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let limit = Instant::now() + Duration::from_secs(60);
         while self.epochs(out) < epochs {
             assert!(Instant::now() < limit, "the run does not get on");
             std::thread::sleep(Duration::from_millis(5));
         }
         child
+    }
+
+    /// The configuration with so many epochs in its main phase, its schedules as they are.
+    fn write_config(&self, name: &str, epochs: usize) {
+        let text = TINY.replace("'main'\nepochs = 2", &format!("'main'\nepochs = {epochs}"));
+        assert_ne!(text, TINY.replace("'main'", ""));
+        std::fs::write(self.path(name), text).unwrap();
     }
 
     /// Epochs in a run's metrics.
@@ -125,9 +137,10 @@ impl Scene {
     /// Lets a long run finish soon, and demands that its network is that of a run nothing happened to.
     pub fn ends_like_a_smooth_run(&self, out: &str) {
         let epochs = self.epochs(out);
-        let last = format!("--set phases[1].epochs={}", epochs.max(2) - 2 + 2);
-        self.trained(&format!("--resume {out} {last}"));
-        self.trained(&format!("--config tiny.toml --out smooth-{out} {last}"));
+        let last = epochs.max(2) - 2 + 2;
+        self.trained(&format!("--resume {out} --set phases[1].epochs={last}"));
+        self.write_config("smooth.toml", last);
+        self.trained(&format!("--config smooth.toml --out smooth-{out}"));
         assert!(self.epochs(out) > epochs);
         let model = self.read(&format!("{out}/model.safetensors"));
         assert!(model == self.read(&format!("smooth-{out}/model.safetensors")), "after {epochs} epochs");
@@ -154,11 +167,12 @@ pub fn names(folder: &Path) -> Vec<String> {
 }
 
 /// The files of a finished run.
-pub const ALL: [&str; 6] = [
+pub const ALL: [&str; 7] = [
     "checkpoint.previous.safetensors",
     "checkpoint.safetensors",
     "config.toml",
     "curves.svg",
     "metrics.csv",
+    "metrics.jsonl",
     "model.safetensors",
 ];

@@ -11,7 +11,7 @@ use gains_train::{Position, TrainError};
 use indicatif::ProgressBar;
 
 use super::super::folder::Folder;
-use super::super::metrics::{read, to_csv};
+use super::super::metrics::{read, to_csv, to_lines};
 use super::super::pace::span;
 use super::super::{Rescue, explain, quoted};
 use super::report::{Row, describe, picture};
@@ -98,6 +98,7 @@ impl Session {
         if report.checkpoint_due {
             self.save()?;
         }
+        self.folder.write(&self.folder.stream(), &to_lines(&self.rows)?)?;
         Ok(row)
     }
 

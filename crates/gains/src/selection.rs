@@ -1,10 +1,18 @@
 //! Choosing samples: `--samples`.
 
+use std::fmt;
 use std::str::FromStr;
 
 /// A list of indices: `0..1000`, `7`, `0..10,20,30..40`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection(Vec<std::ops::Range<usize>>);
+
+impl fmt::Display for Selection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts: Vec<String> = self.0.iter().map(|r| format!("{}..{}", r.start, r.end)).collect();
+        f.write_str(&parts.join(","))
+    }
+}
 
 impl FromStr for Selection {
     type Err = String;

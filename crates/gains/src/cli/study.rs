@@ -1,0 +1,51 @@
+//! The flags of `gains study`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{DataArgs, DeviceArg};
+use crate::study::NamedModel;
+
+/// Below the help of `gains study`.
+pub const EXAMPLES: &str = "\
+Examples:
+  gains study --list
+  gains study lcap --quick
+  gains study trajectory-attack --network standard=std.safetensors --network 'provable 0.22'=p22.safetensors --samples 0..1000
+  gains study ablation-kappa --quick       # trains its networks; --trained DIR takes them from elsewhere
+  gains study report                       # everything that was studied, on one page: studies/index.html";
+
+/// `gains study`
+#[derive(Args)]
+pub struct StudyArgs {
+    /// Which study, or `report` to gather the results of all on one page
+    #[arg(value_name = "NAME", required_unless_present = "list")]
+    pub name: Option<String>,
+    /// List all studies
+    #[arg(long)]
+    pub list: bool,
+    /// Minutes on two cores instead of the full size
+    #[arg(long)]
+    pub quick: bool,
+    /// Networks it is about, as NAME=FILE, FILE or a bundled name; may be given several times [default: fashion-mnist]
+    #[arg(long = "network", value_name = "NAME=FILE")]
+    pub networks: Vec<NamedModel>,
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// Take the networks of a study that compares trainings from this folder [default: train them]
+    #[arg(long, value_name = "DIR")]
+    pub trained: Option<PathBuf>,
+    /// Where networks are trained
+    #[arg(long, value_enum, default_value_t = DeviceArg::Cpu)]
+    pub device: DeviceArg,
+    /// Folder of all studies; each has its own in it
+    #[arg(long, value_name = "DIR", default_value = "studies")]
+    pub out: PathBuf,
+    /// Begin anew: earlier results of this study are forgotten
+    #[arg(long)]
+    pub fresh: bool,
+    /// Worker threads; studies that measure times use one [default: all cores]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+}

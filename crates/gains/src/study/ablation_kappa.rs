@@ -1,0 +1,64 @@
+//! How many trajectories are sampled in training, and whether the reference is among them (paper, appendix).
+
+use super::Entry;
+use super::trained::{Asked, Design, Recipe, Spread, Trained, Variant};
+
+/// As the command line knows it.
+pub const ENTRY: Entry = Entry {
+    name: "ablation-kappa",
+    about: "training with 1, 2 to 8 or 4 trajectories, sampled or with the reference among them",
+    paper: "table of κ, appendix",
+    open: |given| Ok(Box::new(Trained::new(design(), given)?)),
+};
+
+const ONE: &str = "phases[1].kappa=[{from=0,count=1}]";
+const FOUR: &str = "phases[1].kappa=[{from=0,count=4}]";
+const GROWING: &str =
+    "phases[1].kappa=[{from=0,count=2},{from=25,count=4},{from=50,count=8},{from=65,count=4}]";
+/// The same over four epochs.
+const GROWING_QUICKLY: &str =
+    "phases[1].kappa=[{from=0,count=2},{from=1,count=4},{from=2,count=8},{from=3,count=4}]";
+const SAMPLED: &str = "phases[1].include_reference=false";
+const FIXED: &str = "phases[1].include_reference=true";
+
+fn design() -> Design {
+    let variant = |name, kappa: [&'static str; 2], chosen: &'static str, paper: [Spread; 3]| Variant {
+        name,
+        full: Recipe { preset: "fashion-mnist-provable-0.16", changes: vec![kappa[0], chosen] },
+        quick: Recipe {
+            preset: "quick",
+            changes: vec!["images=4000", "phases[0].epochs=8", "phases[1].epochs=4", kappa[1], chosen],
+        },
+        paper: paper.to_vec(),
+    };
+    let growing = [GROWING, GROWING_QUICKLY];
+    Design {
+        title: "Number of sampled trajectories",
+        picture: "ablation-kappa",
+        radii: &[0.1, 0.15],
+        quick_radii: &[0.02, 0.05],
+        asked: Asked::Certified,
+        variants: vec![
+            variant("1, sampled", [ONE; 2], SAMPLED, [(69.0, 1.6), (57.8, 3.0), (51.0, 3.7)]),
+            variant("1, fixed", [ONE; 2], FIXED, [(71.5, 1.5), (60.7, 1.2), (54.1, 1.0)]),
+            variant("2 4 8, sampled", growing, SAMPLED, [(71.5, 1.7), (61.2, 2.7), (54.8, 4.1)]),
+            variant("2 4 8, fixed", growing, FIXED, [(70.7, 1.5), (60.2, 1.8), (53.2, 1.6)]),
+            variant("4, sampled", [FOUR; 2], SAMPLED, [(71.8, 0.9), (62.2, 1.0), (54.7, 1.5)]),
+            variant("4, fixed", [FOUR; 2], FIXED, [(69.9, 2.0), (59.2, 2.6), (53.4, 3.9)]),
+        ],
+        shortened: "Shortened: 16 channels, 4000 images, 8 epochs of Euler steps and 4 more, ε_t 0.05, one seed. \
+                    The paper: 32 channels, 60000 images, 50 and 100 epochs, ε_t 0.16, three seeds.",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trained::tests::{all_the_same, recipes};
+    use super::*;
+
+    #[test]
+    fn a_network_that_is_the_same_for_all_variants_gets_the_same_figures() {
+        recipes(&design());
+        assert_eq!(all_the_same(design()).get("tight 0.02"), Some(1.0));
+    }
+}

@@ -1,0 +1,371 @@
+//! Accuracies of classifiers: standard, under attack, and certified by every method (paper, Table 1 and its ablation of
+//! verifiers), and how much of the gap between the paper's verifier and its attack is closed.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use gains_core::Arithmetic;
+
+use super::{
+    Axis, Case, Chart, Curve, Done, Entry, Figures, Given, NamedModel, Networks, Panel, Report, Study, Table,
+    shown,
+};
+use crate::campaign::unlimited;
+use crate::failure::Failure;
+use crate::question::{AttackPlan, Budget, Method, Plan, StepForm, Verdict, Way};
+use crate::table::{median, percent};
+
+/// As the command line knows it.
+pub const ENTRY: Entry = Entry {
+    name: "classification",
+    about: "accuracies of classifiers: standard, attacked, and certified by every method",
+    paper: "Table 1 and the ablation of verifiers",
+    open: |given| Ok(Box::new(Classification::new(given)?)),
+};
+
+/// Seconds for `auto`, and for each bound.
+const PATIENCE: u64 = 10;
+const BOUND_PATIENCE: u64 = 60;
+/// The methods that bound once.
+const METHODS: [(&str, Method, StepForm); 4] = [
+    ("box", Method::Box, StepForm::Independent),
+    ("linear", Method::Linear, StepForm::Independent),
+    ("gains", Method::Gains, StepForm::Independent),
+    ("tight", Method::Tight, StepForm::Difference),
+];
+
+/// What the paper has for a radius: attacked, certified by GAINS, by GAINS-Linear, by GAINS-Box.
+type Columns = [&'static str; 4];
+
+/// A row of the paper: data set, a word of the network's name, standard accuracy, columns by radius.
+type Row = (&'static str, &'static str, &'static str, &'static [(f64, Columns)]);
+
+const PAPER: [Row; 9] = [
+    (
+        "mnist",
+        "0.11",
+        "95.5 ± 0.1",
+        &[
+            (0.1, ["91.5 ± 0.6", "89.0 ± 1.1", "", ""]),
+            (0.15, ["84.0 ± 2.7", "47.2 ± 7.9", "", ""]),
+            (0.2, ["21.4 ± 1.8", "0.2 ± 0.2", "", ""]),
+        ],
+    ),
+    (
+        "mnist",
+        "0.22",
+        "91.8 ± 1.3",
+        &[
+            (0.1, ["88.5 ± 1.8", "86.8 ± 2.0", "", ""]),
+            (0.15, ["86.8 ± 2.1", "83.7 ± 2.3", "", ""]),
+            (0.2, ["84.5 ± 3.2", "79.7 ± 3.4", "", ""]),
+        ],
+    ),
+    (
+        "fashion-mnist",
+        "0.11",
+        "75.1 ± 1.2",
+        &[
+            (0.1, ["65.7 ± 1.0", "62.5 ± 1.1", "56.3 ± 1.4", "44.2 ± 5.5"]),
+            (0.15, ["21.1 ± 5.9", "13.3 ± 3.1", "8.4 ± 2.3", "3.5 ± 1.4"]),
+        ],
+    ),
+    (
+        "fashion-mnist",
+        "0.16",
+        "71.5 ± 1.7",
+        &[
+            (0.1, ["64.0 ± 2.7", "61.3 ± 2.7", "54.7 ± 2.5", "47.0 ± 5.7"]),
+            (0.15, ["60.1 ± 3.5", "55.0 ± 4.3", "42.7 ± 1.4", "36.8 ± 5.2"]),
+        ],
+    ),
+    (
+        "mnist",
+        "standard",
+        "98.8 ± 0.4",
+        &[
+            (0.1, ["23.2 ± 3.5", "0.0", "", ""]),
+            (0.15, ["2.5 ± 1.6", "0.0", "", ""]),
+            (0.2, ["0.3 ± 0.2", "0.0", "", ""]),
+        ],
+    ),
+    (
+        "mnist",
+        "adversarial",
+        "99.2 ± 0.1",
+        &[
+            (0.1, ["95.4 ± 0.4", "0.0", "", ""]),
+            (0.15, ["88.3 ± 0.6", "0.0", "", ""]),
+            (0.2, ["59.4 ± 3.2", "0.0", "", ""]),
+        ],
+    ),
+    (
+        "fashion-mnist",
+        "standard",
+        "88.6 ± 1.2",
+        &[(0.1, ["0.1 ± 0.1", "0.0", "", ""]), (0.15, ["0.0", "0.0", "", ""])],
+    ),
+    (
+        "fashion-mnist",
+        "adversarial",
+        "80.9 ± 0.7",
+        &[(0.1, ["70.2 ± 0.5", "0.0", "", ""]), (0.15, ["47.1 ± 3.7", "0.0", "", ""])],
+    ),
+    ("cifar10", "0.001", "60.8", &[(0.001, ["57.6", "57.1", "", ""])]),
+];
+
+/// What the paper has of a network.
+fn published(data_set: &str, name: &str) -> Option<&'static Row> {
+    PAPER.iter().find(|(set, word, ..)| *set == data_set && name.to_lowercase().contains(word))
+}
+
+/// The radii of the paper for a data set.
+fn radii(data_set: &str) -> &'static [f64] {
+    match data_set {
+        "mnist" => &[0.1, 0.15, 0.2],
+        "cifar10" => &[0.001],
+        _ => &[0.1, 0.15],
+    }
+}
+
+struct Classification {
+    networks: Networks,
+    grid: Vec<(usize, usize, f64)>,
+}
+
+impl Classification {
+    fn new(given: &Given) -> Result<Self, Failure> {
+        let mut given = given.clone();
+        if let Some(folder) = &given.trained {
+            given.networks.extend(runs(folder)?);
+        }
+        let networks = Networks::open(&given, "fashion-mnist", given.size(20, 1000))?;
+        let mut grid = Vec::new();
+        for network in 0..networks.len() {
+            for sample in networks.samples(network) {
+                grid.extend(radii(networks.data_set(network)).iter().map(|eps| (network, sample, *eps)));
+            }
+        }
+        Ok(Self { networks, grid })
+    }
+
+    fn row(&self, done: &Done<'_>, network: usize, eps: f64) -> [Vec<String>; 2] {
+        let mine = |case: usize| self.grid[case].0 == network && self.grid[case].2 == eps;
+        let all = done.values("standard", mine).len();
+        let count = |name: &str| done.values(name, mine).iter().filter(|value| **value > 0.0).count();
+        let name = self.networks.name(network);
+        let paper = published(self.networks.data_set(network), name);
+        let columns =
+            paper.and_then(|row| row.3.iter().find(|(radius, _)| *radius == eps)).map(|(_, columns)| columns);
+        let beside = |ours: String, theirs: Option<&str>| match theirs {
+            None | Some("") => ours,
+            Some(theirs) => format!("{ours} ({theirs})"),
+        };
+        let with = |figure: &str, column: usize| {
+            beside(percent(count(figure), all), columns.map(|columns| columns[column]))
+        };
+        let times = METHODS.map(|(method, ..)| shown(median(done.values(&format!("{method} ms"), mine)), 0));
+        let sizes = ["gains", "tight"].map(|m| shown(median(done.values(&format!("{m} vertices"), mine)), 0));
+        let accuracies = vec![
+            name.into(),
+            eps.to_string(),
+            all.to_string(),
+            beside(percent(count("standard"), all), paper.map(|row| row.2)),
+            with("attacked", 0),
+            format!("{} / {} / {}", percent(count("auto"), all), count("falsified"), count("unknown")),
+            percent(count("tight"), all),
+            with("gains", 1),
+            with("linear", 2),
+            with("box", 3),
+            sizes.join(", "),
+            times.join(" / "),
+        ];
+        // An image that only `auto` falsified is not robust either.
+        let robust = (0..self.grid.len()).filter(|case| mine(*case)).filter(|case| {
+            let figure = |name: &str| done.figures[*case].as_ref().and_then(|f| f.get(name));
+            figure("attacked") == Some(1.0) && figure("falsified") == Some(0.0)
+        });
+        let (gains, attacked, auto, most) =
+            (count("gains"), count("attacked"), count("auto"), robust.count());
+        let closed = |top: usize| match top.checked_sub(gains) {
+            None | Some(0) => "–".into(),
+            Some(gap) => format!("{:.0} %", 100.0 * (auto as f64 - gains as f64) / gap as f64),
+        };
+        let gap = vec![
+            name.into(),
+            eps.to_string(),
+            percent(gains, all),
+            percent(attacked, all),
+            percent(auto, all),
+            count("unknown").to_string(),
+            closed(attacked),
+            percent(most, all),
+            closed(most),
+        ];
+        [accuracies, gap]
+    }
+}
+
+/// The finished runs in a folder.
+fn runs(folder: &Path) -> Result<Vec<NamedModel>, Failure> {
+    let entries = std::fs::read_dir(folder)
+        .map_err(|error| Failure::usage(format!("cannot read the folder '{}': {error}", folder.display())))?;
+    let mut found: Vec<NamedModel> = entries
+        .filter_map(Result::ok)
+        .map(|entry| NamedModel {
+            name: entry.file_name().to_string_lossy().into_owned(),
+            path: entry.path().join("model.safetensors"),
+        })
+        .filter(|model| model.path.is_file())
+        .collect();
+    if found.is_empty() {
+        return Err(Failure::usage(format!("there is no finished run in '{}'", folder.display()))
+            .hint("--trained takes a folder of folders that `gains train` wrote"));
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(found)
+}
+
+impl Study for Classification {
+    fn setting(&self) -> String {
+        format!("PGD of 200 steps of 0.0025, auto {PATIENCE} s; {}", self.networks.setting())
+    }
+
+    fn cases(&self) -> Vec<Case> {
+        let case = |(network, sample, eps): &(usize, usize, f64)| {
+            Case(vec![
+                ("network", self.networks.name(*network).into()),
+                ("sample", sample.to_string()),
+                ("eps", eps.to_string()),
+            ])
+        };
+        self.grid.iter().map(case).collect()
+    }
+
+    fn work(&self, case: usize) -> Result<Figures, String> {
+        let (network, sample, eps) = self.grid[case];
+        let subject = self.networks.subject(network).map_err(|failure| failure.message)?;
+        let question = subject.question(sample, eps);
+        let word = |is: bool| if is { 1.0 } else { 0.0 };
+        let mut figures = Figures::default().with("standard", word(question.is_answered()));
+        if figures.get("standard") == Some(0.0) {
+            return Ok(figures);
+        }
+        let mut certified = false;
+        for (name, method, step_form) in METHODS {
+            let way = Way { method, step_form, arithmetic: Arithmetic::Real };
+            let budget = Budget { timeout: Some(Duration::from_secs(BOUND_PATIENCE)), ..unlimited() };
+            let started = Instant::now();
+            let bounded = question.bound(way, budget, |bounded| (bounded.margin, bounded.size.0)).ok();
+            let proved = bounded.is_some_and(|(margin, _)| margin > 0.0);
+            certified |= proved;
+            figures = figures
+                .with(name, word(proved))
+                .with(&format!("{name} ms"), 1e3 * started.elapsed().as_secs_f64())
+                .with_some(&format!("{name} vertices"), bounded.map(|(_, vertices)| vertices as f64));
+        }
+        // What is proved needs no attack.
+        let withstands = certified || question.withstands(sample, unlimited());
+        let budget = Budget { timeout: Some(Duration::from_secs(PATIENCE)), ..unlimited() };
+        let answer = question.decide(&Plan::auto(AttackPlan::PAPER), sample as u64, 1, budget);
+        let falsified = matches!(answer.verdict, Verdict::Falsified(_));
+        if certified && falsified {
+            return Err(format!("sample {sample} at {eps}: a proof is contradicted by a witness"));
+        }
+        Ok(figures
+            .with("attacked", word(withstands))
+            .with("auto", word(answer.verdict == Verdict::Verified))
+            .with("falsified", word(falsified))
+            .with("unknown", word(matches!(answer.verdict, Verdict::Unknown(_)))))
+    }
+
+    fn report(&self, done: &Done<'_>) -> Report {
+        let (mut accuracies, mut gaps, mut panels) = (Vec::new(), Vec::new(), Vec::new());
+        for network in 0..self.networks.len() {
+            let all = radii(self.networks.data_set(network));
+            for eps in all {
+                let [accuracy, gap] = self.row(done, network, *eps);
+                accuracies.push(accuracy);
+                gaps.push(gap);
+            }
+            let curve = |name: &str| {
+                let at = |eps: &f64| {
+                    let found =
+                        done.values("standard", |c| self.grid[c].0 == network && self.grid[c].2 == *eps);
+                    let part = done.values(name, |c| self.grid[c].0 == network && self.grid[c].2 == *eps);
+                    (*eps, 100.0 * part.iter().sum::<f64>() / found.len().max(1) as f64)
+                };
+                Curve::line(name, all.iter().map(at).collect())
+            };
+            panels.push(Panel {
+                title: self.networks.name(network).into(),
+                x: Axis::linear("eps"),
+                y: Axis::linear("percent of images"),
+                curves: ["attacked", "auto", "tight", "gains", "linear", "box"].map(curve).to_vec(),
+            });
+        }
+        let header = vec![
+            "network",
+            "eps",
+            "images",
+            "standard % (paper)",
+            "attacked % (paper)",
+            "auto: certified % / falsified / unknown",
+            "tight %",
+            "gains % (paper)",
+            "linear % (paper)",
+            "box % (paper)",
+            "vertices: gains, tight",
+            "ms: box / linear / gains / tight",
+        ];
+        let gap_header = vec![
+            "network",
+            "eps",
+            "gains %",
+            "attacked %",
+            "auto %",
+            "unknown",
+            "closed of the gap",
+            "robust at most %",
+            "closed of what can be",
+        ];
+        let title = "Accuracies, with the paper's means and deviations over three seeds".to_string();
+        let gap_title = "The gap between the paper's verifier and its attack".to_string();
+        Report {
+            tables: vec![Table::of(title, header, accuracies), Table::of(gap_title, gap_header, gaps)],
+            charts: vec![("classification", Chart { title: "Accuracies of classifiers".into(), panels })],
+            remarks: vec![
+                "Times are medians, on as many threads as were asked for. An image that some method certifies is not attacked.".into(),
+            ],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_of_the_bundled_network_is_certified_as_its_methods_are_ordered() {
+        let study = Classification::new(&Given::for_tests()).unwrap();
+        // Image 1 at the smaller radius.
+        let figures = study.work(2).unwrap();
+        let get = |name: &str| figures.get(name).unwrap();
+        assert_eq!((get("standard"), get("auto"), get("falsified"), get("unknown")), (1.0, 1.0, 0.0, 0.0));
+        assert!(get("box") <= get("gains") && get("gains") <= get("attacked"));
+        let done = Done { cases: &study.cases(), figures: vec![Some(figures); study.grid.len()] };
+        let [accuracies, gap] = study.row(&done, 0, 0.1);
+        assert_eq!((accuracies[3].as_str(), gap[7].as_str()), ("100.0", "100.0"));
+    }
+
+    #[test]
+    fn figures_of_the_paper_are_found_and_folders_without_runs_refused() {
+        assert_eq!(published("mnist", "mnist-provable-0.22-seed12345").unwrap().2, "91.8 ± 1.3");
+        assert!(published("fashion-mnist", "0.22").is_none());
+        let folder = tempfile::tempdir().unwrap();
+        let given = |path: &Path| Given { trained: Some(path.into()), ..Given::for_tests() };
+        let refused = |path: &Path| Classification::new(&given(path)).err().unwrap().message;
+        assert!(refused(folder.path()).contains("no finished run"));
+        assert!(refused(&folder.path().join("nowhere")).contains("cannot read the folder"));
+    }
+}

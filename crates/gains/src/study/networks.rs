@@ -1,0 +1,132 @@
+//! The networks a study is about, and the images they are asked about.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use super::Given;
+use crate::cli::{DataArgs, RegionArgs, SeriesArgs};
+use crate::failure::Failure;
+use crate::files;
+use crate::question::{Model, Task};
+use crate::subject::{Selection, Source, Subject};
+
+/// `NAME=FILE`, or a file or bundled network that is called as it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedModel {
+    /// What tables call it.
+    pub name: String,
+    /// The file.
+    pub path: PathBuf,
+}
+
+impl FromStr for NamedModel {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, path) = match text.split_once('=') {
+            Some((name, path)) => (name.to_string(), PathBuf::from(path)),
+            None => {
+                let path = PathBuf::from(text);
+                let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+                (stem.unwrap_or_default(), path)
+            }
+        };
+        match name.trim().is_empty() || path.as_os_str().is_empty() {
+            true => Err("give NAME=FILE, or FILE".into()),
+            false => Ok(Self { name, path }),
+        }
+    }
+}
+
+struct Opened {
+    name: String,
+    model: Model,
+    source: Source,
+}
+
+/// Networks with their images or records.
+pub struct Networks {
+    all: Vec<Opened>,
+    data: DataArgs,
+}
+
+impl Networks {
+    /// Reads the classifiers that were given, or the bundled one of a name, and the first `samples` images, if no
+    /// others are asked for.
+    pub fn open(given: &Given, default: &str, samples: usize) -> Result<Self, Failure> {
+        Self::for_task(Task::Classes, given, default, samples)
+    }
+
+    /// The same of networks that forecast, and records.
+    pub fn of_series(given: &Given, default: &str, samples: usize) -> Result<Self, Failure> {
+        Self::for_task(Task::Forecasts, given, default, samples)
+    }
+
+    fn for_task(task: Task, given: &Given, default: &str, samples: usize) -> Result<Self, Failure> {
+        let mut data = given.data.clone();
+        if data.samples.is_none() {
+            let first = format!("0..{samples}").parse::<Selection>().map_err(Failure::usage)?;
+            data.samples = Some(first);
+        }
+        let bundled = NamedModel { name: default.into(), path: default.into() };
+        let wanted = if given.networks.is_empty() { vec![bundled] } else { given.networks.clone() };
+        let mut all: Vec<Opened> = Vec::new();
+        for NamedModel { name, path } in wanted {
+            if all.iter().any(|other| other.name == name) {
+                return Err(Failure::usage(format!("two networks are called '{name}'"))
+                    .hint("tell them apart by --network NAME=FILE"));
+            }
+            let model = Model::new(files::load_model(Some(&path))?);
+            if model.task() != task {
+                let kind = match task {
+                    Task::Forecasts => "forecast series",
+                    Task::Classes | Task::Regression => "tell classes apart",
+                };
+                return Err(Failure::usage(format!("'{name}' does not {kind}"))
+                    .hint(format!("this study is about networks that {kind}")));
+            }
+            let source = Source::open(&model, &data, &SeriesArgs::default(), &RegionArgs::default())?;
+            all.push(Opened { name, model, source });
+        }
+        Ok(Self { all, data })
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// What one is called.
+    pub fn name(&self, network: usize) -> &str {
+        &self.all[network].name
+    }
+
+    /// The data set one was made for; nothing if it does not say.
+    pub fn data_set(&self, network: usize) -> &str {
+        self.all[network].model.network().description.dataset.as_deref().unwrap_or_default()
+    }
+
+    /// Their names with the beginnings of their hashes, for the setting of a study.
+    pub fn setting(&self) -> String {
+        let one = |opened: &Opened| format!("{} {}", opened.name, opened.model.network().hash);
+        let networks: Vec<String> = self.all.iter().map(one).collect();
+        let samples = self.data.samples.as_ref().map_or(String::new(), ToString::to_string);
+        format!("{}; samples {samples}", networks.join(", "))
+    }
+
+    /// The images of one.
+    pub fn subject(&self, network: usize) -> Result<Box<dyn Subject + '_>, Failure> {
+        let Opened { model, source, .. } = &self.all[network];
+        source.subject(model, &self.data, &SeriesArgs::default(), &RegionArgs::default())
+    }
+
+    /// Numbers of the images of one.
+    pub fn samples(&self, network: usize) -> Vec<usize> {
+        self.subject(network).map(|subject| subject.indices().to_vec()).unwrap_or_default()
+    }
+
+    /// One of them.
+    pub fn model(&self, network: usize) -> &Model {
+        &self.all[network].model
+    }
+}

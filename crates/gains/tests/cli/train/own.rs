@@ -1,0 +1,207 @@
+//! `gains train` on samples of one's own, of any network: whole runs, certified; taken up again; and what is refused.
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use gains_core::description::LayerSpec;
+
+use crate::support::{gains, records, stderr, stdout, text};
+
+/// A folder with the tables and configurations of the tests.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/train");
+        for name in ["moons.csv", "moons.toml", "breast-cancer.csv", "breast-cancer.toml"] {
+            std::fs::copy(data.join(name), place.path().join(name)).unwrap();
+        }
+        Self(place)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn train(&self, flags: &str) -> Output {
+        gains(&["train", "--threads", "1"])
+            .args(flags.split(' '))
+            .current_dir(self.0.path())
+            .output()
+            .unwrap()
+    }
+
+    fn trained(&self, flags: &str) -> String {
+        let output = self.train(flags);
+        assert!(output.status.success(), "{flags}: {}", stderr(&output));
+        stdout(&output)
+    }
+
+    /// Demands an error of one line with a hint of one line, and that nothing was begun.
+    fn refused(&self, flags: &str, message: &str) -> String {
+        let output = self.train(flags);
+        let said = stderr(&output);
+        assert!(!output.status.success(), "{flags} succeeded");
+        assert!(said.starts_with("error:") && said.contains(message), "{flags}: {said}");
+        assert!(said.contains("\nhint:") && said.lines().count() == 2, "{flags}: {said}");
+        assert!(!self.path("run").exists(), "{flags}");
+        said
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap()
+    }
+
+    /// The part of samples that `gains eval` proves, with the flags that the end of training names.
+    fn certified(&self, said: &str) -> (f64, f64) {
+        let command = said.lines().find(|line| line.trim().starts_with("gains eval")).unwrap();
+        let words = command.split_whitespace().skip(1);
+        let results = self.path("results.jsonl");
+        let flags = ["--method", "tight", "--out", text(&results)];
+        let output = gains(&[]).args(words).args(flags).current_dir(self.0.path()).output().unwrap();
+        assert!(output.status.success(), "{command}: {}", stderr(&output));
+        let verdicts: Vec<String> =
+            records(&results).iter().map(|line| line["verdict"].as_str().unwrap().to_string()).collect();
+        let with = |word: &str| verdicts.iter().filter(|verdict| *verdict == word).count() as f64;
+        let count = verdicts.len() as f64;
+        assert!(count > 20.0, "{verdicts:?}");
+        (with("verified") / count, 1.0 - with("misclassified") / count)
+    }
+}
+
+const MOONS: &str = "--config moons.toml --inputs moons.csv --label-column moon --out run";
+
+#[test]
+fn points_of_the_plane_are_trained_provably_from_a_table() {
+    let place = Place::new();
+    let said = place.trained(&format!("{MOONS} --quiet"));
+    assert!(said.contains("--inputs run/test.csv --label-column moon --eps 0.1"), "{said}");
+    let (certified, right) = place.certified(&said);
+    assert!(certified > 0.7 && right > 0.82, "{certified} {right}\n{said}");
+    for name in ["config.toml", "metrics.csv", "metrics.jsonl", "split.json", "test.csv", "model.safetensors"]
+    {
+        assert!(place.path("run").join(name).exists(), "{name}");
+    }
+    let (description, _) = gains_core::model_file::read_parts(&place.read("run/model.safetensors")).unwrap();
+    assert!(
+        description.training["best_epoch"].as_u64().unwrap() >= 15,
+        "eps is reached at 60 % of 25 epochs"
+    );
+}
+
+#[test]
+fn columns_of_different_units_are_trained_in_deviations() {
+    let place = Place::new();
+    let said = place.trained("--config breast-cancer.toml --out run --quiet");
+    assert!(said.contains("--feature-eps run/feature-eps.csv"), "{said}");
+    let (certified, right) = place.certified(&said);
+    assert!(certified > 0.8 && right > 0.9, "{certified} {right}\n{said}");
+    let radii = String::from_utf8(place.read("run/feature-eps.csv")).unwrap();
+    assert!(radii.starts_with("feature,eps\nradius,") && radii.lines().count() == 11, "{radii}");
+    let (description, _) = gains_core::model_file::read_parts(&place.read("run/model.safetensors")).unwrap();
+    assert!(matches!(description.layers[0], LayerSpec::Normalize { .. }));
+    // Going on from there with a part held fixed.
+    let config = String::from_utf8(place.read("breast-cancer.toml")).unwrap();
+    let start = config.find("[[layers]]").unwrap();
+    let end = config.find("[optimiser]").unwrap();
+    let tuned = format!(
+        "model = 'run/model.safetensors'\nfreeze = ['encoder']\n{}{}",
+        &config[..start],
+        &config[end..]
+    )
+    .replace("standardise = true\n", "")
+    .replace("epochs = 30", "epochs = 1");
+    std::fs::write(place.path("tuned.toml"), tuned).unwrap();
+    place.trained("--config tuned.toml --out more --quiet");
+    let tensors = |name: &str| gains_core::model_file::read_parts(&place.read(name)).unwrap().1;
+    let (before, after) = (tensors("run/model.safetensors"), tensors("more/model.safetensors"));
+    assert!(
+        before["encoder.weight"] == after["encoder.weight"] && before["head.weight"] != after["head.weight"]
+    );
+}
+
+#[test]
+fn a_run_on_a_table_is_taken_up_again_with_the_same_bits() {
+    let place = Place::new();
+    let short = format!("{MOONS} --set phases[0].epochs=4 --set selection.every=1 --quiet");
+    place.trained(&short);
+    let whole = place.read("run/model.safetensors");
+    std::fs::remove_file(place.path("run/model.safetensors")).unwrap();
+    // From the checkpoint before the last epoch.
+    std::fs::rename(
+        place.path("run/checkpoint.previous.safetensors"),
+        place.path("run/checkpoint.safetensors"),
+    )
+    .unwrap();
+    place.trained("--resume run --quiet");
+    assert!(place.read("run/model.safetensors") == whole);
+    assert_eq!(String::from_utf8(place.read("run/metrics.csv")).unwrap().lines().count(), 5);
+}
+
+#[test]
+fn numbers_are_predicted_from_a_table() {
+    let place = Place::new();
+    let config = "name = 'line'\nbatch = 16\nmethod = 'provable'\ncriterion = { type = 'squared' }\n\
+                  [data]\ninputs = 'line.csv'\nlabel_column = 'z'\n[selection]\nby = 'accuracy'\npatience = 30\n\
+                  [optimiser]\nmethod = 'sgd'\nrate = 0.05\ndecay = 0.0\n[[layers]]\ntype = 'linear'\nname = 'a'\n\
+                  in_features = 2\nout_features = 1\n[[phases]]\nepochs = 25\neps = { target = 0.01 }";
+    std::fs::write(place.path("line.toml"), config).unwrap();
+    let mut random = fastrand::Rng::with_seed(4);
+    let rows = (0..80).map(|_| {
+        let (x, y) = (random.f64(), random.f64());
+        format!("{x},{y},{}\n", 0.5 * x - 0.3 * y + 0.2)
+    });
+    std::fs::write(place.path("line.csv"), format!("x,y,z\n{}", rows.collect::<String>())).unwrap();
+    let said = place.trained("--config line.toml --out run --quiet");
+    assert!(said.contains("mean absolute error 0.0"), "{said}");
+    let metrics = String::from_utf8(place.read("run/metrics.csv")).unwrap();
+    let column =
+        |name: &str| metrics.lines().next().unwrap().split(',').position(|cell| cell == name).unwrap();
+    let last: Vec<&str> = metrics.lines().last().unwrap().split(',').collect();
+    assert!(last[column("test_error")].parse::<f64>().unwrap() < 0.05, "{metrics}");
+    assert!(last[column("accuracy")].is_empty());
+}
+
+#[test]
+fn bad_configurations_and_bad_tables_are_named() {
+    let place = Place::new();
+    let with = |change: &str| format!("{MOONS} --set {change}");
+    place.refused("--config moons.toml --inputs none.csv --label-column moon --out run", "none.csv");
+    place.refused("--config moons.toml --inputs moons.csv --label-column sun --out run", "sun");
+    place.refused("--config moons.toml --inputs moons.csv --out run", "classes");
+    place.refused(
+        "--config moons.toml --inputs moons.csv --label-column x --out run",
+        "not the number of a class",
+    );
+    place.refused(&with("data.validation=0.95"), "data.validation");
+    place.refused(&with("data.validation=0"), "selection");
+    place.refused(&with("data.range=[1,0]"), "data.range");
+    place.refused(&with("data.class_weights=[1,2,3]"), "class_weights");
+    place.refused(&with("layers[0].out_features=7"), "features");
+    place.refused(&with("layers[1].type=rely"), "rely");
+    place.refused(&with("freeze=[\"nothing\"]"), "'nothing'");
+    place.refused(&with("phases[0].eps.over=[0.7,0.2]"), "eps.over");
+    place.refused(&with("optimiser.method=adamant"), "adamant");
+    place.refused(&with("optimiser.warmup=2"), "optimiser.warmup");
+    place.refused(&with("criterion={type=\"squared\"}"), "output");
+    place.refused(&with("input={height=1,width=1,channels=3}"), "the network takes");
+    place.refused(&format!("{MOONS} --device cuda"), "--device cuda");
+    for (name, table) in [
+        ("empty", ""),
+        ("torn", "x,y,moon\n1,2\n"),
+        ("nan", "x,y,moon\n1,nan,0\n2,3,1\n"),
+        ("one", "x,y,moon\n1,2,0\n1,3,0\n"),
+    ] {
+        std::fs::write(place.path(&format!("{name}.csv")), table).unwrap();
+        place.refused(&format!("--config moons.toml --inputs {name}.csv --label-column moon --out run"), "");
+    }
+    let both = "name = 'x'\nmodel = 'm'\n[[layers]]\ntype = 'relu'\n[[phases]]\nepochs = 1";
+    std::fs::write(place.path("both.toml"), both).unwrap();
+    place.refused("--config both.toml --out run", "model");
+    let mixed = "name = 'x'\n[network]\nmean = [1.0]\n[[layers]]\ntype = 'relu'\n[[phases]]\nepochs = 1";
+    std::fs::write(place.path("mixed.toml"), mixed).unwrap();
+    place.refused("--config mixed.toml --out run", "network");
+    std::fs::write(place.path("none.toml"), "model = 'none.safetensors'\n[data]\ninputs = 'moons.csv'\nlabel_column = 'moon'\n[[phases]]\nepochs = 1").unwrap();
+    place.refused("--config none.toml --out run", "none.safetensors");
+}
