@@ -9,15 +9,25 @@ from rows import SABOTAGES
 
 # In the order in which they are asked, the quick ones first.
 SUITES = {
+    "check-numbers": ("gains-check", ["--test", "numbers"]),
+    "check-small": ("gains-check", ["--test", "small"]),
+    "check-witness": ("gains-check", ["--test", "witness"]),
+    "check-mutations": ("gains-check", ["--test", "mutations"]),
     "transformers": ("gains-core", ["--test", "transformers"]),
     "operators": ("gains-core", ["--test", "operators"]),
     "core-lib": ("gains-core", ["--lib"]),
+    "import": ("gains-core", ["--test", "import"]),
+    "layers": ("gains-core", ["--test", "layers"]),
     "ode-lib": ("gains-ode", ["--lib"]),
     "ode-forecast": ("gains-ode", ["--test", "forecast"]),
+    "report-lib": ("gains-report", ["--lib"]),
     "verify-lib": ("gains-verify", ["--lib"]),
     "series": ("gains-verify", ["--test", "series"]),
     "grammar": ("gains-verify", ["--test", "grammar"]),
     "soundness": ("gains-verify", ["--test", "soundness"]),
+    "certificates": ("gains-verify", ["--test", "certificates"]),
+    "program": ("gains", ["--lib"]),
+    "train-lib": ("gains-train", ["--lib"]),
 }
 
 
