@@ -7,8 +7,8 @@ use std::time::Duration;
 use ureq::http::{HeaderMap, StatusCode, header};
 use ureq::{Agent, Proxy};
 
+use crate::origin::{Origin, RemoteFile};
 use crate::partial::Partial;
-use crate::source::{RemoteFile, Source};
 use crate::transfer::{Message, Transfer, pause};
 use crate::{DataError, FetchEvent, OnEvent};
 
@@ -30,7 +30,7 @@ enum Ended {
 }
 
 /// How far a failure reaches.
-enum Failure {
+enum Setback {
     /// Asking the same place again may help.
     Attempt(DataError),
     /// Only another place may help.
@@ -51,7 +51,7 @@ enum Asked {
 /// The result is verified but still bears its partial name, to be renamed or
 /// unpacked by the caller. It is `None` if `progress` asked to stop.
 pub(crate) fn download(
-    source: &Source,
+    source: &Origin,
     remote: &RemoteFile,
     target: &Path,
     patience: Patience,
@@ -123,8 +123,8 @@ impl Place<'_> {
         match self.transfer(partial) {
             Ok(Ended::Complete) => self.verify(partial),
             Ok(Ended::Stopped) => Ok(Asked::Stopped),
-            Err(Failure::Everything(error)) => Err(error),
-            Err(Failure::Attempt(error) | Failure::Place(error)) => Ok(Asked::Failed(error)),
+            Err(Setback::Everything(error)) => Err(error),
+            Err(Setback::Attempt(error) | Setback::Place(error)) => Ok(Asked::Failed(error)),
         }
     }
 
@@ -132,12 +132,12 @@ impl Place<'_> {
     ///
     /// Only progress beyond the best so far counts as progress: against a server
     /// that drops connections *and* cannot resume, the loop must end.
-    fn transfer(&mut self, partial: &mut Partial) -> Result<Ended, Failure> {
+    fn transfer(&mut self, partial: &mut Partial) -> Result<Ended, Setback> {
         let mut furthest = partial.len();
         let mut failures = 0;
         loop {
             let error = match self.attempt(partial) {
-                Err(Failure::Attempt(error)) => error,
+                Err(Setback::Attempt(error)) => error,
                 otherwise => return otherwise,
             };
             if partial.len() > furthest {
@@ -146,7 +146,7 @@ impl Place<'_> {
             }
             failures += 1;
             if failures >= self.patience.attempts {
-                return Err(Failure::Place(error));
+                return Err(Setback::Place(error));
             }
             let (name, reason) = (self.remote.name(), &error);
             if (self.progress)(FetchEvent::Retrying { name, reason }).is_break() {
@@ -161,10 +161,10 @@ impl Place<'_> {
     }
 
     /// One request, and the body as far as it comes.
-    fn attempt(&mut self, partial: &mut Partial) -> Result<Ended, Failure> {
+    fn attempt(&mut self, partial: &mut Partial) -> Result<Ended, Setback> {
         let total = self.remote.bytes;
         if partial.len() > total {
-            partial.restart().map_err(Failure::Everything)?;
+            partial.restart().map_err(Setback::Everything)?;
         }
         if partial.len() == total {
             return Ok(Ended::Complete);
@@ -180,11 +180,11 @@ impl Place<'_> {
         };
         match status {
             StatusCode::PARTIAL_CONTENT if offset > 0 && range_start(&headers) == Some(offset) => {}
-            StatusCode::OK => partial.restart().map_err(Failure::Everything)?,
+            StatusCode::OK => partial.restart().map_err(Setback::Everything)?,
             // The server has another idea of the file than the partial one:
             // begin anew, which cannot lead back here.
             StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE if offset > 0 => {
-                partial.restart().map_err(Failure::Everything)?;
+                partial.restart().map_err(Setback::Everything)?;
                 return self.attempt(partial);
             }
             _ => return Err(self.refused(status)),
@@ -205,7 +205,7 @@ impl Place<'_> {
     }
 
     /// Copies the body to disk, reporting after every block.
-    fn receive(&mut self, partial: &mut Partial, transfer: &Transfer) -> Result<Ended, Failure> {
+    fn receive(&mut self, partial: &mut Partial, transfer: &Transfer) -> Result<Ended, Setback> {
         let total = self.remote.bytes;
         loop {
             let progress = FetchEvent::Progress { name: self.remote.name(), received: partial.len(), total };
@@ -226,7 +226,7 @@ impl Place<'_> {
             if found > total {
                 return Err(self.wrong_size(partial, found));
             }
-            partial.append(&block).map_err(Failure::Everything)?;
+            partial.append(&block).map_err(Setback::Everything)?;
         }
     }
 
@@ -245,34 +245,34 @@ impl Place<'_> {
         }))
     }
 
-    fn unreachable(&self, error: ureq::Error) -> Failure {
+    fn unreachable(&self, error: ureq::Error) -> Setback {
         let passing =
             matches!(error, ureq::Error::Io(_) | ureq::Error::Timeout(_) | ureq::Error::ConnectionFailed);
         let error = DataError::Connection { url: self.url.to_owned(), source: Box::new(error) };
-        if passing { Failure::Attempt(error) } else { Failure::Place(error) }
+        if passing { Setback::Attempt(error) } else { Setback::Place(error) }
     }
 
-    fn refused(&self, status: StatusCode) -> Failure {
+    fn refused(&self, status: StatusCode) -> Setback {
         let error = DataError::Status { url: self.url.to_owned(), status: status.as_u16() };
         let passing = status.is_server_error()
             || status == StatusCode::REQUEST_TIMEOUT
             || status == StatusCode::TOO_MANY_REQUESTS;
-        if passing { Failure::Attempt(error) } else { Failure::Place(error) }
+        if passing { Setback::Attempt(error) } else { Setback::Place(error) }
     }
 
-    fn wrong_size(&self, partial: &mut Partial, found: u64) -> Failure {
+    fn wrong_size(&self, partial: &mut Partial, found: u64) -> Setback {
         if let Err(error) = partial.restart() {
-            return Failure::Everything(error);
+            return Setback::Everything(error);
         }
-        Failure::Place(DataError::WrongSize { url: self.url.to_owned(), expected: self.remote.bytes, found })
+        Setback::Place(DataError::WrongSize { url: self.url.to_owned(), expected: self.remote.bytes, found })
     }
 
-    fn ended_early(&self, partial: &Partial) -> Failure {
+    fn ended_early(&self, partial: &Partial) -> Setback {
         self.interrupted(partial, io::ErrorKind::UnexpectedEof.into())
     }
 
-    fn interrupted(&self, partial: &Partial, source: io::Error) -> Failure {
-        Failure::Attempt(DataError::Interrupted {
+    fn interrupted(&self, partial: &Partial, source: io::Error) -> Setback {
+        Setback::Attempt(DataError::Interrupted {
             url: self.url.to_owned(),
             received: partial.len(),
             total: self.remote.bytes,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::download::{Patience, download};
 use crate::layout::{self, DataFile};
-use crate::source::{Holds, RemoteFile, Source};
+use crate::origin::{Holds, Origin, RemoteFile};
 use crate::{DataError, Dataset, unpack};
 
 /// What happens while a data set is fetched, for the caller to show.
@@ -81,7 +81,7 @@ pub fn fetch(
     mirror: Option<&str>,
     progress: &mut OnEvent<'_>,
 ) -> Result<Fetched, DataError> {
-    let mut source = Source::official(dataset);
+    let mut source = Origin::official(dataset);
     if let Some(base) = mirror {
         source = source.with_mirror(base);
     }
@@ -97,14 +97,14 @@ pub fn fetch(
 /// continued with an HTTP range request.
 #[derive(Debug, Clone)]
 pub struct Fetch {
-    source: Source,
+    source: Origin,
     patience: Patience,
 }
 
 impl Fetch {
     /// A fetch from `source`: four attempts per place, the pause between them
     /// growing from one second, and thirty seconds of silence per attempt.
-    pub fn new(source: Source) -> Fetch {
+    pub fn new(source: Origin) -> Fetch {
         Fetch {
             source,
             patience: Patience {

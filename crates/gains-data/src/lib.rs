@@ -41,10 +41,10 @@ mod idx;
 mod images;
 mod layout;
 mod locate;
+mod origin;
 pub mod own;
 mod partial;
 pub mod series;
-mod source;
 mod transfer;
 mod unpack;
 
@@ -54,4 +54,4 @@ pub use error::{Damage, DataError};
 pub use fetch::{Fetch, FetchEvent, Fetched, OnEvent, fetch};
 pub use images::Images;
 pub use locate::locate;
-pub use source::{RemoteFile, Source};
+pub use origin::{Origin, RemoteFile};

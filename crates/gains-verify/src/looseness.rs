@@ -88,7 +88,7 @@ pub(crate) struct Journey<'a> {
 
 /// A stage of one step.
 #[derive(Clone, Copy)]
-struct Stage {
+struct StageShare {
     vertex: usize,
     /// The row of the step's block.
     row: usize,
@@ -181,7 +181,7 @@ impl Journey<'_> {
         };
         for i in 0..from.trace.stages.len() {
             let stage =
-                Stage { vertex, row, index: i, share, time: time + tableau.nodes[i] * h, change: false };
+                StageShare { vertex, row, index: i, share, time: time + tableau.nodes[i] * h, change: false };
             let slope = match slopes.last() {
                 Some(previous) if self.form == RowForm::Chain => {
                     let earlier = tableau.stages[i - 1];
@@ -189,7 +189,7 @@ impl Journey<'_> {
                     let weights: Vec<f64> = tableau.stages[i].iter().enumerate().map(moved).collect();
                     let input = combine(&vec![0.0; state.len()], &weights, &slopes);
                     let elapsed = (tableau.nodes[i] - tableau.nodes[i - 1]) * h;
-                    let stage = Stage { time: elapsed, change: true, ..stage };
+                    let stage = StageShare { time: elapsed, change: true, ..stage };
                     let mut slope = self.pass(&input, stage, losses);
                     kernels::add_scaled(&mut slope, 1.0, previous);
                     slope
@@ -202,7 +202,7 @@ impl Journey<'_> {
     }
 
     /// Pushes the input of a stage (or its change) through the dynamics, along the lines the row took.
-    fn pass(&self, input: &[f64], stage: Stage, losses: &mut StepLosses) -> Vec<f64> {
+    fn pass(&self, input: &[f64], stage: StageShare, losses: &mut StepLosses) -> Vec<f64> {
         let dynamics = &self.block.dynamics;
         let mut values = vec![input.to_vec()];
         for (value, node) in dynamics.nodes() {
@@ -237,11 +237,11 @@ impl Journey<'_> {
         &self,
         node: usize,
         before: &[f64],
-        stage: Stage,
+        stage: StageShare,
         losses: &mut StepLosses,
         activation: impl Fn(f64) -> f64,
     ) -> Vec<f64> {
-        let Stage { vertex, share, .. } = stage;
+        let StageShare { vertex, share, .. } = stage;
         let mut value = vec![0.0; before.len()];
         let site = Site { vertex, stage: stage.index, value: node, change: stage.change };
         let here = |e: &&Entry| e.site == site;

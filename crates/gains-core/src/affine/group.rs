@@ -10,12 +10,12 @@ use crate::shape::{Shape, Window};
 pub struct GroupMean {
     shape: Shape,
     groups: usize,
-    part: Part,
+    part: GroupPart,
 }
 
 /// What is left of an entry `x` of a group with mean `m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum GroupPart {
     /// `m`.
     Mean,
     /// `x − m`.
@@ -24,7 +24,7 @@ pub enum Part {
 
 impl GroupMean {
     /// Groups of equally many consecutive channels; `None` if they are not.
-    pub fn new(shape: Shape, groups: usize, part: Part) -> Option<Self> {
+    pub fn new(shape: Shape, groups: usize, part: GroupPart) -> Option<Self> {
         (groups > 0 && shape.channels.is_multiple_of(groups) && !shape.is_empty()).then_some(Self {
             shape,
             groups,
@@ -33,7 +33,7 @@ impl GroupMean {
     }
 
     /// What is left of an entry.
-    pub fn part(&self) -> Part {
+    pub fn part(&self) -> GroupPart {
         self.part
     }
 
@@ -78,8 +78,8 @@ impl GroupMean {
     pub(super) fn linear(&self, x: &[f64]) -> Vec<f64> {
         let means = self.means(x);
         let one = |(i, x): (usize, &f64)| match self.part {
-            Part::Mean => means[self.group(i)],
-            Part::Rest => x - means[self.group(i)],
+            GroupPart::Mean => means[self.group(i)],
+            GroupPart::Rest => x - means[self.group(i)],
         };
         x.iter().enumerate().map(one).collect()
     }
@@ -89,8 +89,8 @@ impl GroupMean {
         let means = self.means(m);
         let twice = 2.0 / self.size() as f64;
         let one = |(i, m): (usize, &f64)| match self.part {
-            Part::Mean => means[self.group(i)],
-            Part::Rest => (m + means[self.group(i)] - twice * m).max(0.0),
+            GroupPart::Mean => means[self.group(i)],
+            GroupPart::Rest => (m + means[self.group(i)] - twice * m).max(0.0),
         };
         m.iter().enumerate().map(one).collect()
     }

@@ -12,7 +12,7 @@ mod scale;
 mod select;
 
 pub use conv::{Conv2d, ConvGeometry};
-pub use group::{GroupMean, Part};
+pub use group::{GroupMean, GroupPart};
 pub use matrix::{Matrix, multiply};
 pub use pool::AveragePool;
 pub use scale::{BatchStatistics, Scale, ScaleKind};

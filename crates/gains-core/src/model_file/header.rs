@@ -32,19 +32,19 @@ pub(super) fn check(bytes: &[u8]) -> Result<(), ModelError> {
     }
     let header = rest.get(..length).ok_or_else(|| broken("it ends within its header".into()))?;
     let mut json = serde_json::Deserializer::from_slice(header);
-    Entries { of: Part::Header }.deserialize(&mut json).map_err(|e| broken(format!("header: {e}")))
+    Entries { of: Level::Header }.deserialize(&mut json).map_err(|e| broken(format!("header: {e}")))
 }
 
 /// Whose entries are looked at.
 #[derive(Clone, Copy, PartialEq)]
-enum Part {
+enum Level {
     Header,
     Metadata,
 }
 
 /// An object of which only the keys matter.
 struct Entries {
-    of: Part,
+    of: Level,
 }
 
 impl<'de> DeserializeSeed<'de> for Entries {
@@ -65,8 +65,8 @@ impl<'de> Visitor<'de> for Entries {
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
         let mut seen = HashSet::new();
         while let Some(key) = map.next_key::<String>()? {
-            if self.of == Part::Header && key == METADATA {
-                map.next_value_seed(Entries { of: Part::Metadata })?;
+            if self.of == Level::Header && key == METADATA {
+                map.next_value_seed(Entries { of: Level::Metadata })?;
             } else {
                 map.next_value::<IgnoredAny>()?;
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Builder, ModelError, check_size, geometry};
 use crate::activation::Activation;
-use crate::affine::{AffineMap, BatchStatistics, ConvGeometry, GroupMean, Part, Scale, Selection};
+use crate::affine::{AffineMap, BatchStatistics, ConvGeometry, GroupMean, GroupPart, Scale, Selection};
 use crate::dag::{Dag, Value};
 use crate::description::{Approximation, LayerSpec};
 use crate::operator::Operator;
@@ -219,7 +219,7 @@ impl Builder<'_> {
         if let Some(problem) = eps_problem(eps) {
             return Err(fail(problem));
         }
-        let part = |part: Part| {
+        let part = |part: GroupPart| {
             let map = GroupMean::new(shape, groups, part);
             let map = map
                 .ok_or_else(|| fail(format!("{shape} cannot be divided into {groups} groups of channels")));
@@ -227,9 +227,9 @@ impl Builder<'_> {
         };
         let curve = |f: Smooth| Operator::Curve(Activation::Smooth(f));
         let mut push = |operator: Operator, from: Vec<Value>| graph.push(operator.into(), from, shape);
-        let rest = push(part(Part::Rest)?, vec![at]);
+        let rest = push(part(GroupPart::Rest)?, vec![at]);
         let square = push(curve(Smooth::Square), vec![rest]);
-        let variance = push(part(Part::Mean)?, vec![square]);
+        let variance = push(part(GroupPart::Mean)?, vec![square]);
         let factor = push(curve(Smooth::InverseRoot { eps }), vec![variance]);
         let scaled = push(Operator::Product, vec![rest, factor]);
         let most = f64::from((1.001 * ((shape.len() / groups) as f64).sqrt()) as f32);

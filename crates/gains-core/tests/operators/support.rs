@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gains_core::affine::{BatchStatistics, GroupMean, Part, Scale, Selection};
+use gains_core::affine::{BatchStatistics, GroupMean, GroupPart, Scale, Selection};
 use gains_core::operator::blend::Blend;
 use gains_core::operator::concat::Concat;
 use gains_core::operator::curve::CurveKnown;
@@ -69,8 +69,8 @@ pub fn operators(random: &mut fastrand::Rng) -> Vec<(Operator, usize)> {
     let statistics = BatchStatistics { mean: &mean, variance: &variance, eps: 1e-2, affine: None };
     let maps = [
         AffineMap::Scale(Scale::batch_norm(shape, statistics)),
-        AffineMap::Group(GroupMean::new(shape, 2, Part::Rest).unwrap()),
-        AffineMap::Group(GroupMean::new(shape, 1, Part::Mean).unwrap()),
+        AffineMap::Group(GroupMean::new(shape, 2, GroupPart::Rest).unwrap()),
+        AffineMap::Group(GroupMean::new(shape, 1, GroupPart::Mean).unwrap()),
         AffineMap::Select(Selection::pad(shape, [1, 2], [0, 0], [0, 0]).unwrap()),
         AffineMap::Select(Selection::channels(shape, 1..3).unwrap()),
         AffineMap::Select(Selection::reshape(shape, Shape::image(2, 1, 2))),

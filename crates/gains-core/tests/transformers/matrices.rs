@@ -1,7 +1,7 @@
 //! Affine maps beside the dense matrices they stand for, written down from the definition of each layer.
 
 use gains_core::affine::{
-    AveragePool, BatchStatistics, Conv2d, ConvGeometry, GroupMean, Part, Scale, Selection,
+    AveragePool, BatchStatistics, Conv2d, ConvGeometry, GroupMean, GroupPart, Scale, Selection,
 };
 use gains_core::{AffineMap, BoxVec, Shape};
 
@@ -209,7 +209,7 @@ impl Defined {
     pub fn group(random: &mut fastrand::Rng) -> Option<Self> {
         let (groups, each) = (random.usize(1..4), random.usize(1..3));
         let shape = Shape::image(random.usize(1..4), random.usize(1..4), groups * each);
-        let part = if random.bool() { Part::Mean } else { Part::Rest };
+        let part = if random.bool() { GroupPart::Mean } else { GroupPart::Rest };
         let map = AffineMap::Group(GroupMean::new(shape, groups, part)?);
         let mut this = Self::blank(format!("{part:?} of {groups} groups {shape:?}"), map);
         let share = Exact::from(1.0).over(&Exact::from((shape.positions() * each) as f64));
@@ -218,8 +218,8 @@ impl Defined {
                 let together = i % shape.channels / each == j % shape.channels / each;
                 let mean = if together { share.clone() } else { Exact::zero() };
                 this.matrix[i][j] = match part {
-                    Part::Mean => mean,
-                    Part::Rest => &Exact::from(f64::from(u8::from(i == j))) - &mean,
+                    GroupPart::Mean => mean,
+                    GroupPart::Rest => &Exact::from(f64::from(u8::from(i == j))) - &mean,
                 };
             }
         }

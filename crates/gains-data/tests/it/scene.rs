@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gains_data::{DataError, Dataset, Fetch, Fetched, Images, Source, Split};
+use gains_data::{DataError, Dataset, Fetch, Fetched, Images, Origin, Split};
 use md5::{Digest, Md5};
 use tempfile::TempDir;
 
@@ -28,8 +28,8 @@ pub fn mnist_files() -> Files {
 }
 
 /// The official table with the sizes and checksums of `files`.
-pub fn source(dataset: Dataset, files: &Files, base: &str) -> Source {
-    let mut source = Source::official(dataset).with_mirror(base);
+pub fn source(dataset: Dataset, files: &Files, base: &str) -> Origin {
+    let mut source = Origin::official(dataset).with_mirror(base);
     for remote in &mut source.files {
         let bytes = &files[remote.name()];
         remote.bytes = bytes.len() as u64;

@@ -22,7 +22,7 @@ use gains_ode::{Graph, Grid, Limits};
 
 use crate::limits::{Clock, Reason};
 use crate::steps::{Reach, StepTrace};
-pub use steps::{Evaluation, FormSteps, Travelling};
+pub use steps::{FormSteps, FormValues, Travelling};
 
 /// Most forms kept apart at one place of the solver, and at the end.
 const COPIES: usize = 8;

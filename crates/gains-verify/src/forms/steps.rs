@@ -22,12 +22,12 @@ use crate::steps::{Reach, StepTrace};
 
 /// The forms of one evaluation of the dynamics: of all its values.
 #[derive(Clone, Debug)]
-pub struct Evaluation {
+pub struct FormValues {
     pub(super) values: Vec<Arc<AffineForm>>,
     output: usize,
 }
 
-impl Evaluation {
+impl FormValues {
     /// What came out.
     pub fn output(&self) -> &Arc<AffineForm> {
         &self.values[self.output]
@@ -64,7 +64,7 @@ pub struct Travelling {
     /// The states.
     pub state: AffineForm,
     /// The dynamics at these states, or close to them, over the same symbols.
-    pub near: Option<Arc<Evaluation>>,
+    pub near: Option<Arc<FormValues>>,
 }
 
 impl Travelling {
@@ -147,8 +147,8 @@ impl<'a> FormSteps<'a> {
         &mut self,
         input: AffineForm,
         time: f64,
-        near: Option<&Evaluation>,
-    ) -> Result<Evaluation, Reason> {
+        near: Option<&FormValues>,
+    ) -> Result<FormValues, Reason> {
         let sane = |form: &AffineForm| if form.is_sane() { Ok(()) } else { Err(Reason::Overflow { time }) };
         sane(&input)?;
         let mut values = vec![Arc::new(input)];
@@ -177,7 +177,7 @@ impl<'a> FormSteps<'a> {
             sane(&next)?;
             values.push(Arc::new(next));
         }
-        Ok(Evaluation { values, output: self.block.dynamics.output() })
+        Ok(FormValues { values, output: self.block.dynamics.output() })
     }
 
     /// All states reachable by one step, and all error estimates `δ` if `with_error`.

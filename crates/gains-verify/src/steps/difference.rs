@@ -23,7 +23,7 @@ use super::{BoxSteps, Passage, Reach, Slopes, StageTrace};
 use crate::limits::Reason;
 
 /// The enclosures of one stage.
-struct Stage {
+struct StageBoxes {
     /// All values of the dynamics.
     values: Vec<BoxVec>,
     /// For every node, what its rounding is proportional to.
@@ -34,7 +34,7 @@ struct Stage {
 
 /// What the stage before hands to the next one.
 struct Entering<'a> {
-    before: &'a Stage,
+    before: &'a StageBoxes,
     /// Change of the stage's input.
     difference: BoxVec,
     /// Change of the time.
@@ -45,7 +45,7 @@ struct Entering<'a> {
 
 /// A stage that has been enclosed.
 struct Enclosed {
-    stage: Stage,
+    stage: StageBoxes,
     value: Passage,
     /// How the slope differs from the one before, and the way of rows back through that.
     change: Option<(BoxVec, Passage)>,
@@ -64,7 +64,7 @@ impl BoxSteps<'_> {
         let state = &reach.states;
         let n = state.len();
         let mut out = Slopes::default();
-        let mut previous: Option<Stage> = None;
+        let mut previous: Option<StageBoxes> = None;
         for i in 0..count {
             self.clock.check(self.bytes)?;
             let coefficients: Vec<f64> = tableau.stages[i].iter().map(|a| step * a).collect();
@@ -100,7 +100,7 @@ impl BoxSteps<'_> {
     /// How the input of a stage differs from that of the one before.
     fn entering<'s>(
         &self,
-        before: &'s Stage,
+        before: &'s StageBoxes,
         input_magnitude: &[f64],
         out: &Slopes,
         i: usize,
@@ -145,7 +145,7 @@ impl BoxSteps<'_> {
     ) -> Result<Enclosed, Reason> {
         let sane = |b: &BoxVec| if b.is_sane() { Ok(()) } else { Err(Reason::Overflow { time }) };
         sane(&input)?;
-        let mut stage = Stage { values: vec![input], magnitudes: Vec::new(), input_magnitude };
+        let mut stage = StageBoxes { values: vec![input], magnitudes: Vec::new(), input_magnitude };
         let mut moved: Vec<BoxVec> = entering.iter().map(|e| e.difference.clone()).collect();
         let mut moved_sizes: Vec<Vec<f64>> = Vec::new();
         for (index, (value, node)) in self.dynamics.nodes().enumerate() {
@@ -198,7 +198,7 @@ impl BoxSteps<'_> {
     /// The way of rows back through the change since the stage before.
     fn change_trace(
         &self,
-        stage: &Stage,
+        stage: &StageBoxes,
         entering: &Entering<'_>,
         moved: &[BoxVec],
         sizes: &[Vec<f64>],

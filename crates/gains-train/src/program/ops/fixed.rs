@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gains_core::affine::{AffineMap, Part};
+use gains_core::affine::{AffineMap, GroupPart};
 
 use super::Clock;
 use crate::cpu::Real;
@@ -34,7 +34,7 @@ impl Fixed {
     }
 
     fn is_rest(&self) -> bool {
-        matches!(&*self.0, AffineMap::Group(map) if map.part() == Part::Rest)
+        matches!(&*self.0, AffineMap::Group(map) if map.part() == GroupPart::Rest)
     }
 
     /// `|W| r`. All factors are positive but those of `x − mean`, where an entry counts `1 − 1/n` and the others of its

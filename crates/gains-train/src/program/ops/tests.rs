@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use gains_core::Shape;
 use gains_core::activation::Activation;
-use gains_core::affine::{AffineMap, AveragePool, ConvGeometry, GroupMean, Part, Scale as Given, Selection};
+use gains_core::affine::{
+    AffineMap, AveragePool, ConvGeometry, GroupMean, GroupPart, Scale as Given, Selection,
+};
 use gains_core::smooth::Smooth;
 
 use super::*;
@@ -224,9 +226,9 @@ fn operations() -> Vec<(Operation, Shape)> {
         (fixed(AffineMap::Pool(AveragePool::global(image).unwrap())), image),
         (fixed(AffineMap::Select(Selection::flatten(image))), image),
         (fixed(AffineMap::Select(Selection::channels(image, 1..2).unwrap())), image),
-        (fixed(AffineMap::Group(GroupMean::new(image, 2, Part::Mean).unwrap())), image),
-        (fixed(AffineMap::Group(GroupMean::new(image, 1, Part::Rest).unwrap())), image),
-        (fixed(AffineMap::Group(GroupMean::new(image, 2, Part::Rest).unwrap())), image),
+        (fixed(AffineMap::Group(GroupMean::new(image, 2, GroupPart::Mean).unwrap())), image),
+        (fixed(AffineMap::Group(GroupMean::new(image, 1, GroupPart::Rest).unwrap())), image),
+        (fixed(AffineMap::Group(GroupMean::new(image, 2, GroupPart::Rest).unwrap())), image),
         (fixed(AffineMap::Scale(Given::normalise(image, &[0.3, -0.1], &[0.5, 2.0]))), image),
         (Operation::Sum(vec![1.0]), image),
         (Operation::Sum(vec![-0.7]), image),

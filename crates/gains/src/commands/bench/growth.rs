@@ -16,7 +16,7 @@ use crate::question::{Budget, Method, Question, Reason, StepForm, Task, Way};
 use crate::subject::{Selection, Source, Subject};
 use crate::table::{layout, median};
 use crate::{files, interrupt, panics, progress, tell};
-use plan::{Plan, Point};
+use plan::{GrowthPlan, Point};
 
 /// The methods compared.
 const METHODS: [Method; 2] = [Method::Gains, Method::Tight];
@@ -24,7 +24,7 @@ const METHODS: [Method; 2] = [Method::Gains, Method::Tight];
 /// One sample at one point of the study.
 struct Measured {
     method: Method,
-    /// Index into [`Plan::points`].
+    /// Index into [`GrowthPlan::points`].
     point: usize,
     sample: usize,
     result: Cost,
@@ -42,7 +42,7 @@ enum Cost {
 /// Runs the study.
 pub fn run(args: &GrowthArgs, global: &Global) -> Outcome {
     let targets = args.svg.as_deref().map(targets).transpose()?;
-    let plan = Plan::new(args)?;
+    let plan = GrowthPlan::new(args)?;
     let mut data = args.data.clone();
     data.samples =
         Some(data.samples.map_or_else(|| "0..10".parse::<Selection>(), Ok).map_err(Failure::usage)?);
@@ -109,7 +109,7 @@ fn targets(svg: &Path) -> Result<(PathBuf, PathBuf), Failure> {
 /// Measures sample by sample, each at every point, so that an interrupted study has all its points.
 fn measure(
     args: &GrowthArgs,
-    plan: &Plan,
+    plan: &GrowthPlan,
     subject: &dyn Subject,
     samples: &[usize],
     global: &Global,
@@ -139,7 +139,7 @@ fn measure(
 /// another network, which need not find the label.
 fn ask<'a>(
     subject: &dyn Subject,
-    plan: &'a Plan,
+    plan: &'a GrowthPlan,
     point: &Point,
     sample: usize,
 ) -> Result<Question<'a>, Reason> {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use gains_core::affine::{Part, Purpose, ScaleKind};
+use gains_core::affine::{GroupPart, Purpose, ScaleKind};
 use gains_core::dag::Dag;
 use gains_core::description::{ControllerSpec, SolverSpec, Task};
 use gains_core::{AffineMap, Circuit, Network, Operator, Shape, Step};
@@ -283,8 +283,8 @@ fn affine(map: &AffineMap) -> String {
             Purpose::Tap => "one tap of max pooling".into(),
         },
         AffineMap::Group(group) => match group.part() {
-            Part::Mean => "mean of each group".into(),
-            Part::Rest => "less the mean of its group".into(),
+            GroupPart::Mean => "mean of each group".into(),
+            GroupPart::Rest => "less the mean of its group".into(),
         },
     }
 }

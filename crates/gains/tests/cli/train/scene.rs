@@ -105,6 +105,19 @@ impl Scene {
         std::fs::read(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
     }
 
+    /// The checkpoint of a run that is going on: while it is replaced there is none for a moment.
+    pub fn checkpoint_of_running(&self, run: &str) -> Vec<u8> {
+        let path = self.path(run).join("checkpoint.safetensors");
+        let limit = Instant::now() + Duration::from_secs(60);
+        loop {
+            match std::fs::read(&path) {
+                Ok(content) => return content,
+                Err(error) => assert!(Instant::now() < limit, "{run}: {error}"),
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// A long run that has finished at least so many epochs.
     pub fn running(&self, out: &str, epochs: usize) -> Child {
         self.write_config("long.toml", 1_000_000);

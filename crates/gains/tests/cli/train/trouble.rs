@@ -89,7 +89,7 @@ fn an_interrupted_run_saves_itself_and_goes_on() {
     let child = scene.running("run", 3);
     let said = scene.refused("--resume run", 1, "another process");
     assert!(said.contains("Ctrl-C"), "{said}");
-    let before = scene.read("run/checkpoint.safetensors");
+    let before = scene.checkpoint_of_running("run");
     signal(&child, "-INT");
     let output = child.wait_with_output().unwrap();
     let text = stderr(&output);

@@ -47,7 +47,7 @@ struct Variant {
 }
 
 /// The whole study. The point that all axes have in common is measured once.
-pub struct Plan {
+pub struct GrowthPlan {
     variants: Vec<Variant>,
     /// What is measured.
     pub points: Vec<Point>,
@@ -56,7 +56,7 @@ pub struct Plan {
     base: Point,
 }
 
-impl Plan {
+impl GrowthPlan {
     /// Reads the model and makes the networks the flags ask for.
     pub fn new(args: &GrowthArgs) -> Result<Self, Failure> {
         let (description, tensors) = files::load_parts(args.model.as_deref())?;

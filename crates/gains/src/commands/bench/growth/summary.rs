@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::plan::{Axis, Plan};
+use super::plan::{Axis, GrowthPlan};
 use super::{Cost, METHODS, Measured};
 use crate::failure::Failure;
 use crate::question::Method;
@@ -61,7 +61,7 @@ impl Cell {
 }
 
 /// Sorts the measurements into panels; what has not been measured is left out.
-pub fn panels(plan: &Plan, all: &[Measured]) -> Vec<Panel> {
+pub fn panels(plan: &GrowthPlan, all: &[Measured]) -> Vec<Panel> {
     let costs = |method: Method, point: usize| -> Vec<&Cost> {
         all.iter().filter(|m| m.method == method && m.point == point).map(|m| &m.result).collect()
     };
@@ -109,7 +109,7 @@ pub fn rows(panels: &[Panel]) -> Vec<Vec<String>> {
 }
 
 /// Every measurement as a line; an unfinished one has a reason and no time.
-pub fn csv(plan: &Plan, all: &[Measured]) -> Result<Vec<u8>, Failure> {
+pub fn csv(plan: &GrowthPlan, all: &[Measured]) -> Result<Vec<u8>, Failure> {
     let fail = |e: String| Failure::new(format!("cannot write the numbers: {e}"));
     let mut writer = csv::Writer::from_writer(Vec::new());
     let mut write = |record: [String; 9]| writer.write_record(record).map_err(|e| fail(e.to_string()));

@@ -5,11 +5,11 @@ use crate::layout::DataFile;
 
 /// The places that serve a data set and the files they serve.
 ///
-/// [`Source::official`] is the only way to make one. The fields can then be
+/// [`Origin::official`] is the only way to make one. The fields can then be
 /// changed, for a private copy with other sizes and checksums, but a source
 /// always provides files that [`crate::Images::load`] knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
+pub struct Origin {
     /// Address of the folder with the files, asked first.
     pub base: String,
     /// Further addresses, asked in this order when the ones before fail.
@@ -63,10 +63,10 @@ const FASHION_MNIST: [Row; 4] = [
 
 const CIFAR10: [Row; 1] = [("cifar-10-binary.tar.gz", 170_052_171, "c32a1d4ab5d03f1284b67883e8d87530")];
 
-impl Source {
+impl Origin {
     /// The places where the authors, or those who took over from them, publish
     /// the data set.
-    pub fn official(dataset: Dataset) -> Source {
+    pub fn official(dataset: Dataset) -> Origin {
         let (base, fallbacks, rows): (_, &[&str], &[Row]) = match dataset {
             // The author's own server refuses automatic downloads by now.
             Dataset::Mnist => (
@@ -85,7 +85,7 @@ impl Source {
             name,
             holds: DataFile::all(dataset).find(|file| file.name == name).map_or(Holds::Archive, Holds::File),
         };
-        Source {
+        Origin {
             base: base.to_owned(),
             fallbacks: fallbacks.iter().map(|&place| place.to_owned()).collect(),
             files: rows.iter().map(remote).collect(),
@@ -95,8 +95,8 @@ impl Source {
 
     /// The same files from one other place.
     #[must_use]
-    pub fn with_mirror(self, base: &str) -> Source {
-        Source { base: base.to_owned(), fallbacks: Vec::new(), ..self }
+    pub fn with_mirror(self, base: &str) -> Origin {
+        Origin { base: base.to_owned(), fallbacks: Vec::new(), ..self }
     }
 
     /// The data set that the files make up.
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn every_file_that_loading_needs_is_provided() {
         for dataset in Dataset::ALL {
-            let source = Source::official(dataset);
+            let source = Origin::official(dataset);
             let archive = source.files.iter().any(|file| file.holds == Holds::Archive);
             for needed in DataFile::all(dataset) {
                 let direct = source.files.iter().any(|file| file.holds == Holds::File(needed));
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_mirror_replaces_all_places_and_addresses_join_with_one_slash() {
-        let source = Source::official(Dataset::Mnist);
+        let source = Origin::official(Dataset::Mnist);
         assert_eq!(source.fallbacks.len(), 1);
         for base in ["http://mirror/x", "http://mirror/x/"] {
             let source = source.clone().with_mirror(base);
