@@ -8,7 +8,7 @@ use gains_core::{Activation, Arithmetic, BoxVec, Circuit, OdeBlock, Operator, Pr
 use gains_ode::system::{NeuralDynamics, trial_step};
 use gains_ode::{Carrier, Inference, Tableau};
 use gains_testkit::{Gardener, Kinds, controlled, fixed, random_model};
-use gains_verify::forms::{Evaluation, FormSteps, Travelling};
+use gains_verify::forms::{FormSteps, FormValues, Travelling};
 use gains_verify::limits::Clock;
 use gains_verify::{Budget, Method, StepForm};
 
@@ -239,7 +239,7 @@ fn a_second_look_at_the_same_states_opens_nothing_new() {
     let block = OdeBlock::new(dynamics, fixed(Rule::Euler, 1));
     let clock = Clock::start(Budget::default());
     let mut steps = FormSteps::new(&block, 1.0, Arithmetic::Real, clock, &mut symbols);
-    let mut look = |near: Option<&Evaluation>| steps.evaluate(x.clone(), 0.0, near).unwrap();
+    let mut look = |near: Option<&FormValues>| steps.evaluate(x.clone(), 0.0, near).unwrap();
     let first = look(None);
     let second = look(Some(&first));
     let apart = second.output().apart(first.output(), &[0])[0];
