@@ -20,6 +20,7 @@ SUITES = {
     "layers": ("gains-core", ["--test", "layers"]),
     "ode-lib": ("gains-ode", ["--lib"]),
     "ode-forecast": ("gains-ode", ["--test", "forecast"]),
+    "ode-inference": ("gains-ode", ["--test", "inference"]),
     "report-lib": ("gains-report", ["--lib"]),
     "verify-lib": ("gains-verify", ["--lib"]),
     "series": ("gains-verify", ["--test", "series"]),

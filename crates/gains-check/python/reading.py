@@ -248,7 +248,7 @@ class Solver:
             fraction = min(fraction * growth, self.whole - progress)
         else:
             ticks, step = ticks + step, step * growth
-            if (ticks + step) / self.ticks >= self.end / self.first:
+            if (ticks + step) / self.ticks >= self.end / self.first * (1.0 - 1e-12):
                 step, progress, fraction = 0, 0, self.whole
         place = (ticks, step, progress, fraction, rejections, settled)
         return None if self.time(place) + 1e-8 * min(self.end, 1.0) >= self.end else place

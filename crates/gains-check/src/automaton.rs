@@ -179,7 +179,8 @@ impl Solver {
         } else {
             next.ticks = place.ticks.checked_add(place.step)?;
             next.step = place.step.checked_mul(growth)?;
-            if next.ticks.checked_add(next.step)? as f64 / self.ticks as f64 >= self.end / self.first {
+            let steps = next.ticks.checked_add(next.step)? as f64 / self.ticks as f64;
+            if steps >= self.end / self.first * (1.0 - 1e-12) {
                 (next.step, next.progress, next.fraction) = (0, 0, self.whole);
             }
         }

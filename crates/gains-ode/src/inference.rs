@@ -78,6 +78,16 @@ impl<'a> Inference<'a> {
         Ok(Self { program, precision, values, solutions, output })
     }
 
+    /// The same run, if all its error estimates are finite. A step that overflows is rejected and tried again with a smaller
+    /// one, but what other numbers would have made of an estimate that is not finite cannot be told: nothing about the
+    /// program may be concluded from such a run.
+    pub fn certain(self) -> Result<Self, SolveError> {
+        let mut visits = self.solutions().flat_map(|solution| &solution.trajectory);
+        let overflow = visits.find(|visit| !visit.error.is_finite()).map(|visit| visit.time + visit.step);
+        drop(visits);
+        overflow.map_or(Ok(self), |time| Err(SolveError::NotFinite { time }))
+    }
+
     /// Index of the largest output.
     pub fn prediction(&self) -> usize {
         let mut best = 0;

@@ -65,6 +65,10 @@ pub enum Moment {
     End,
 }
 
+/// The part of `T / h₀` by which whole numbers of steps may fall short of it for the end time to be met exactly: many
+/// roundings of the quotient, and far less than any step.
+const MET_EXACTLY: f64 = 1e-12;
+
 /// How close to the end time counts as having reached it: 1e-8, or that part of a shorter interval.
 pub(crate) fn arrival(end: f64) -> f64 {
     1e-8 * end.min(1.0)
@@ -201,7 +205,7 @@ impl Timeline {
             next.ticks += place.step;
             next.step = place.step.saturating_mul(growth);
             let after = self.in_initial_steps(next.ticks.saturating_add(next.step));
-            if after >= self.end / self.initial_step {
+            if after >= self.end / self.initial_step * (1.0 - MET_EXACTLY) {
                 next.step = 0;
                 next.progress = 0;
                 next.fraction = self.whole;
@@ -281,6 +285,43 @@ mod tests {
                         }
                     }
                 }
+            }
+        }
+    }
+
+    /// A step that would end exactly at the end time is clipped there, however `T / h₀` is rounded: 0.9 / 0.3 is above 3,
+    /// 0.3 / 0.1 below.
+    #[test]
+    fn an_end_that_is_met_exactly_is_clipped() {
+        for (initial, end, count) in
+            [(0.3, 0.9, 3), (0.1, 0.3, 3), (0.1, 0.7, 7), (1e7 / 3.0, 1e7, 3), (0.01, 1.0, 100)]
+        {
+            let line = Timeline::new(&spec(2, initial, initial / 4.0), end);
+            let mut place = line.start();
+            for step in 1..count {
+                let Moment::At(next) = line.follow(&place, Action::Keep) else { panic!("{initial} {end}") };
+                assert_eq!(next.is_clipped(), step + 1 == count, "{initial} {end}: {next:?}");
+                place = next;
+            }
+            assert_eq!(line.follow(&place, Action::Keep), Moment::End, "{initial} {end}");
+        }
+    }
+
+    /// So many equal steps are so many, whatever is rounded.
+    #[test]
+    fn equal_steps_are_counted_rightly() {
+        let ends = [1.0, 0.9, 0.7, 1e-9, 1e-300, 3.3e7, 1e9, 1.7e15, 1e300];
+        for end in ends {
+            for steps in (1..200).chain([997, 4096, 9999]) {
+                let line = Timeline::fixed(steps, end);
+                let mut place = line.start();
+                let mut count = 1;
+                while let Moment::At(next) = line.follow(&place, Action::Keep) {
+                    place = next;
+                    count += 1;
+                    assert!(count <= steps, "more than {steps} steps to {end}");
+                }
+                assert_eq!(count, steps, "to {end}");
             }
         }
     }

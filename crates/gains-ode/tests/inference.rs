@@ -261,3 +261,32 @@ fn a_widened_network_is_the_same_function_by_the_same_trajectory() {
         }
     }
 }
+
+/// `z' = −z³` from 100 with a first step of 0.5: the stages overflow, the step is repeated with smaller ones and the run
+/// ends well, but what other numbers would have made of that estimate nobody knows.
+#[test]
+fn a_run_with_an_estimate_that_is_not_finite_is_not_certain() {
+    let cube = json!({"type": "parallel", "join": "product", "branches": [[], [], []]});
+    let minus = json!({"type": "linear", "name": "g", "in_features": 1, "out_features": 1});
+    let mut solver = controlled("dopri5", 1e-3, 0.5);
+    solver["controller"]["minimum_step"] = json!(1e-7);
+    let layers = json!([
+        {"type": "ode", "dynamics": [cube, minus], "solver": solver},
+        {"type": "linear", "name": "out", "in_features": 1, "out_features": 2},
+    ]);
+    let mut weights = tensors(&layers, 1);
+    weights.insert("g.weight".into(), (vec![1, 1], vec![-1.0]));
+    weights.insert("g.bias".into(), (vec![1], vec![0.0]));
+    let description = json!({
+        "format": "gains-model", "version": 2, "name": "cube",
+        "task": {"type": "classification", "classes": ["a", "b"]},
+        "input": {"height": 1, "width": 1, "channels": 1}, "layers": layers,
+    });
+    let description = serde_json::from_value(description).expect("a description");
+    let network = build(description, &weights, String::new()).expect("a network");
+    let run = |at: f64| Inference::run(&network, &[at], Precision::Float64).expect("it ends");
+    assert!(run(0.5).certain().is_ok());
+    let far = run(100.0);
+    assert!(far.solutions().any(|s| s.trajectory.iter().any(|visit| !visit.error.is_finite())));
+    assert!(matches!(far.certain(), Err(gains_ode::SolveError::NotFinite { .. })));
+}

@@ -4,6 +4,7 @@ mod bound;
 mod claims;
 mod steering;
 
+use gains_core::affine_form::{AffineForm, Symbols};
 use gains_core::arithmetic::keeps_subnormal_numbers;
 use gains_core::program::{Flight, Way};
 use gains_core::relaxation::Lines;
@@ -46,6 +47,8 @@ pub struct Analysis<'a> {
     clock: Clock<'a>,
     /// Only inputs of this ball are considered, where there is one.
     ball: Option<Ball>,
+    /// The last value behind affine maps alone, as a form over the ball, where no rows will be pulled back to it.
+    over_ball: Option<(usize, AffineForm)>,
     /// All values so far.
     values: Vec<BoxVec>,
     /// For every node so far.
@@ -147,6 +150,7 @@ impl<'a> Analysis<'a> {
             arithmetic,
             clock,
             ball,
+            over_ball: None,
             known: Vec::new(),
             lines: Vec::new(),
             pairs: Vec::new(),
@@ -162,7 +166,8 @@ impl<'a> Analysis<'a> {
             values: region,
         };
         if method == Method::Symbolic {
-            let symbolic = Symbolic::new(program, &analysis.values, arithmetic, clock)?;
+            let ball = analysis.ball.as_ref();
+            let symbolic = Symbolic::new(program, &analysis.values, ball, arithmetic, clock)?;
             analysis.values.resize(program.values(), BoxVec::default());
             analysis.values[program.output()] = symbolic.output.clone();
             analysis.symbolic = Some(symbolic);
@@ -170,6 +175,10 @@ impl<'a> Analysis<'a> {
         }
         for value in 0..analysis.values.len() {
             analysis.note_magnitude(value);
+        }
+        // Certificates claim of boxes what intervals show.
+        if let (Some(ball), false, Room::None) = (&analysis.ball, analysis.has_rows(), room) {
+            analysis.over_ball = Some((0, ball.form(&analysis.values[0], &mut Symbols::default())));
         }
         let mut assumed = assumed;
         for (value, node) in program.nodes() {
@@ -230,6 +239,7 @@ impl<'a> Analysis<'a> {
                 next = lines.image(&self.values[from[0]]);
             }
         }
+        self.meet_over_ball(value, operator, from, &mut next);
         if !next.is_sane() {
             return Err(Reason::Overflow { time: 0.0 });
         }
@@ -249,6 +259,22 @@ impl<'a> Analysis<'a> {
         self.pairs.push(pair);
         self.graphs.push(None);
         Ok(())
+    }
+
+    /// Cuts the box of a value that affine maps alone make of a ball down to what the dual norm leaves of it. Boxes behind
+    /// the first activation know the ball by that.
+    fn meet_over_ball(&mut self, value: usize, operator: &Operator, from: &[usize], next: &mut BoxVec) {
+        let Some((argument, form)) = self.over_ball.take() else { return };
+        let Operator::Affine(map) = operator else { return };
+        let needed = AffineForm::bytes_of(form.order(), next.len());
+        if from[0] != argument || self.clock.check(self.held + needed).is_err() {
+            return;
+        }
+        let form = form.affine(map, None, 0.0, self.arithmetic, false);
+        if form.is_sane() {
+            next.meet(&form.bounds);
+            self.over_ball = Some((value, form));
+        }
     }
 
     fn mixed(&self, from: &[usize]) -> usize {
@@ -362,7 +388,8 @@ impl<'a> Analysis<'a> {
         let (value, _) = self.program.odes().next()?;
         let start = self.program.node(value)?.from[0];
         let rest = self.program.behind(start)?;
-        Symbolic::new(&rest, std::slice::from_ref(&self.values[start]), self.arithmetic, self.clock).ok()
+        let start = std::slice::from_ref(&self.values[start]);
+        Symbolic::new(&rest, start, None, self.arithmetic, self.clock).ok()
     }
 
     fn way(&self) -> Way<'_> {

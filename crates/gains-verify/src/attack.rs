@@ -253,7 +253,8 @@ impl<'a> Hunt<'a> {
                 break;
             }
             let inputs: Vec<&[f64]> = point.iter().map(Vec::as_slice).collect();
-            let Ok(run) = Inference::run_within(program, &inputs, self.precision, &watch) else { break };
+            let run = Inference::run_within(program, &inputs, self.precision, &watch);
+            let Ok(run) = run.and_then(Inference::certain) else { break };
             let margin = property.margin_at(&run.output);
             // Where the region is narrower than the program's format, no point of it may be left; what is outside
             // says nothing.

@@ -2,7 +2,7 @@
 //!
 //! A ball is `{x : ‖(x − c) / s‖ₚ ≤ 1}`: entry `i` alone can move `sᵢ` away from the centre, and an entry with `sᵢ = 0`
 //! does not move. Its smallest box is `c ± s`; everything that knows boxes only works on that, which is larger and
-//! so never wrong. Rows that arrive at the inputs know better:
+//! so never wrong. Rows that arrive at the inputs know better, and so do affine forms over them:
 //!
 //! ```text
 //! min a·x over the ball  =  a·c − ‖a∘s‖_q,    1/p + 1/q = 1     (Hölder; attained)
@@ -10,8 +10,9 @@
 //!
 //! so a row is bounded by the better of this and its bound over the box.
 
+use gains_core::affine_form::{AffineForm, BallNorm, Symbols};
 use gains_core::arithmetic::{TINY, UNIT32, analysis_error, down, up};
-use gains_core::{Rows, kernels};
+use gains_core::{BoxVec, Rows, kernels};
 use serde::{Deserialize, Serialize};
 
 /// How the size of a perturbation is measured.
@@ -102,6 +103,17 @@ impl Ball {
             *bound = bound.max(over_ball);
         }
         lower
+    }
+
+    /// The ball as an affine form, of which only what lies in a box counts.
+    pub(crate) fn form(&self, within: &BoxVec, symbols: &mut Symbols) -> AffineForm {
+        let norm = match self.norm {
+            // There is no such ball, see `new`.
+            Norm::Infinity => return AffineForm::from_box(within, symbols),
+            Norm::Two => BallNorm::Euclidean,
+            Norm::One => BallNorm::Sum,
+        };
+        AffineForm::from_ball(norm, (&self.centre, &self.scales), &self.blur, within, symbols)
     }
 
     /// `‖a∘s‖` in the dual norm.

@@ -18,7 +18,6 @@ use crate::branch::{Branched, Task};
 use crate::limits::Reason;
 use crate::method::Method;
 use crate::problem::Point;
-use crate::property::Property;
 use crate::steps::StepForm;
 
 /// A part of the region with what is proven there.
@@ -82,7 +81,6 @@ struct Halved {
 /// A search that can be left and taken up again.
 pub(crate) struct Bisection<'s, 'a> {
     task: &'s Task<'a>,
-    property: &'s Property,
     hunt: &'s Hunt<'a>,
     outcome: Branched,
     open: BinaryHeap<Lowest<Half>>,
@@ -94,20 +92,13 @@ pub(crate) struct Bisection<'s, 'a> {
 
 impl<'s, 'a> Bisection<'s, 'a> {
     /// Of a region; `known` is proven already for every row.
-    pub fn new(
-        task: &'s Task<'a>,
-        property: &'s Property,
-        hunt: &'s Hunt<'a>,
-        region: Vec<BoxVec>,
-        known: &[f64],
-    ) -> Self {
-        let margin = property.margin(known);
+    pub fn new(task: &'s Task<'a>, hunt: &'s Hunt<'a>, region: Vec<BoxVec>, known: &[f64]) -> Self {
+        let margin = task.property.margin(known);
         let whole = Half { region, known: known.to_vec(), margin, share: 1.0 };
         Self {
             task,
-            property,
             hunt,
-            outcome: Branched { margin, ..Branched::new(known) },
+            outcome: Branched::new(margin),
             open: BinaryHeap::from([Lowest(whole)]),
             proven: (f64::INFINITY, 0.0),
             merits: [Merit::default(); 2],
@@ -245,7 +236,7 @@ impl<'s, 'a> Bisection<'s, 'a> {
                 for (known, new) in half.known.iter_mut().zip(&bounds.lower) {
                     *known = known.max(*new);
                 }
-                half.margin = half.margin.max(self.property.margin(&half.known));
+                half.margin = half.margin.max(task.property.margin(&half.known));
             }
             Err(Reason::Overflow { .. } | Reason::TooManyVertices { .. } | Reason::MemoryLimit { .. }) => {}
             Err(Reason::TimeLimit { .. }) if task.clock.check(0).is_ok() => {}

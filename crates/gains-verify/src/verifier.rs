@@ -357,7 +357,7 @@ impl Verifier {
             None => {
                 let inputs: Vec<&[f64]> = problem.nominal.iter().map(Vec::as_slice).collect();
                 let run = Inference::run_within(problem.program, &inputs, precision, &clock.watch());
-                run.map_err(|error| clock.reason(&error))?.output
+                run.and_then(Inference::certain).map_err(|error| clock.reason(&error))?.output
             }
         };
         let seen = problem.property.margin_at(&output);
@@ -406,6 +406,10 @@ impl Verifier {
                 Stage::Bound(method) | Stage::Rescue(method) => {
                     tight = None;
                     let thorough = last == Some(index);
+                    let clock = match *method == Method::Tight && self.races() {
+                        true => race::before_it(problem, clock),
+                        false => clock,
+                    };
                     let outcome = self.bound(problem, *method, thorough, clock, report);
                     report.stages.push(StageReport { name: method.to_string(), elapsed: started.elapsed() });
                     match outcome {
@@ -434,8 +438,7 @@ impl Verifier {
                     }
                 }
                 Stage::Branch => {
-                    if let Some((rows, analysis)) = tight.take().filter(|_| problem.property.is_conjunction())
-                    {
+                    if let Some((rows, analysis)) = tight.take().filter(|(rows, _)| !rows.is_empty()) {
                         match self.branch(problem, &hunt, &rows, &analysis, clock, report) {
                             Ok(verdict) => return verdict,
                             Err(reason) => unknown = reason,
@@ -476,6 +479,7 @@ impl Verifier {
         let task = Task {
             program,
             behind: behind.as_ref(),
+            property: &problem.property,
             rows: &rows,
             arithmetic: self.settings.arithmetic,
             clock,
@@ -490,7 +494,7 @@ impl Verifier {
             Some(brancher) => brancher.run(&known),
             None => {
                 let region = problem.region.outer.clone();
-                let mut search = Bisection::new(&task, &problem.property, hunt, region, &known);
+                let mut search = Bisection::new(&task, hunt, region, &known);
                 search.go_on(None);
                 search.found()
             }

@@ -54,7 +54,13 @@ impl Asked {
             }
             None => match of_flags(args, &network.description.task)? {
                 Some((flag, value)) => (value.to_string(), flag.to_string()),
-                None => return Ok(usual),
+                None => {
+                    usual.check().map_err(|e| {
+                        Failure::usage(format!("the usual question about such a model is too much: {e}"))
+                            .hint("--between NAME=LOW,HIGH asks about single outputs, --property FILE about some")
+                    })?;
+                    return Ok(usual);
+                }
             },
         };
         usual.instead(&text, &place)

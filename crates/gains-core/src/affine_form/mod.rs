@@ -5,16 +5,22 @@
 //! for cancel; the remainder `r` knows nothing and never cancels. Beside it every form carries a box that holds the
 //! same vectors, from interval arithmetic and from the form itself, whichever is tighter entry by entry.
 //!
+//! The symbols of a ball ([`AffineForm::from_ball`]) are not independent: as a vector their norm is at most 1. Only where a form is
+//! bounded does that matter: the radius is then the dual norm of their generators (Hölder) and the sum of magnitudes of
+//! all others. Everywhere else they are taken as independent, which is more than they can be.
+//!
 //! Rounding: centres and generators are computed in float64; what that may have lost is bounded by the
 //! usual multiple of the sizes involved and added to the remainder, as is whatever a float32 program
 //! rounds. So a form encloses the values the program computes, and the difference of two forms the difference
 //! of computed values.
 
+mod ball;
 mod combine;
 mod norm;
 mod pass;
 mod reduce;
 
+pub use ball::BallNorm;
 pub use pass::Passing;
 
 use std::borrow::Cow;
@@ -195,12 +201,14 @@ impl AffineForm {
         for (&j, sum) in self.live.iter().zip(&sums) {
             spread[j as usize] = sum * (1.0 + gamma);
         }
+        let within_ball = self.reach();
         for (j, spread) in spread.iter_mut().enumerate() {
             if self.bounds.lower[j] == 0.0 && self.bounds.upper[j] == 0.0 {
                 (*spread, self.centre[j], self.remainder[j]) = (0.0, 0.0, 0.0);
                 continue;
             }
-            let radius = up(*spread + self.remainder[j]);
+            let reach = within_ball.as_ref().map_or(*spread, |reach| reach[j]);
+            let radius = up(reach + self.remainder[j]);
             let (low, high) = (down(self.centre[j] - radius), up(self.centre[j] + radius));
             // What is not a number must stay visible.
             if low > self.bounds.lower[j] || low.is_nan() {
@@ -256,9 +264,10 @@ impl AffineForm {
             size += weights[j].abs() * m;
         }
         let weights: Vec<f64> = self.live.iter().map(|&j| weights[j as usize]).collect();
-        let spread: f64 =
-            self.rows().map(|(_, row)| kernels::dot_and_size(row, &weights, &weights).0.abs()).sum();
-        let gamma = analysis_error(self.len() + self.order() + 8);
+        let along: Vec<f64> =
+            self.rows().map(|(_, row)| kernels::dot_and_size(row, &weights, &weights).0).collect();
+        let spread = self.radius_of(&along);
+        let gamma = analysis_error(self.len() + 2 * self.order() + 16);
         let radius = (spread + rest + gamma * size) * (1.0 + gamma) + TINY;
         Interval::new(down(value - radius), up(value + radius))
     }

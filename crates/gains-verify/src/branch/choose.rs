@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gains_core::RowBlock;
 
 use super::part::{Choice, Expansion, Experience, Part, Place};
-use super::{Brancher, MOST_TRIED, PART};
+use super::{APART, Brancher, MOST_TRIED, PART};
 use crate::best_first::Leaf;
 use crate::limits::Reason;
 use crate::steps::Side;
@@ -51,7 +51,7 @@ impl Brancher<'_, '_> {
     /// Neurons to split, by what their relaxation costs the worst row, weighed by how much of that splitting
     /// them has brought before.
     pub(super) fn ranked(&self, part: &Part, experience: &HashMap<Place, Experience>) -> Vec<Choice> {
-        let Some(worst) = part.worst() else { return Vec::new() };
+        let Some(worst) = part.worst(self.task.property) else { return Vec::new() };
         let mut all: Vec<(f64, Choice)> = Vec::new();
         let mut consider = |place: Place, loss: f64, at: f64, below: Option<[Arc<RowBlock>; 2]>| {
             let seen = experience.get(&place).copied().unwrap_or_default();
@@ -60,8 +60,16 @@ impl Brancher<'_, '_> {
                 all.push((score, Choice { place, at, loss, below }));
             }
         };
+        // Where one row is enough, parts may have to be told apart in which nothing is lost, so that each has its own.
+        let together = self.task.property.is_conjunction();
         for (layer, losses) in worst.losses.iter().enumerate() {
+            let activation = &self.front.layers[layer].activation;
+            let image = (!together).then(|| activation.image_box(&part.bounds[layer], self.task.arithmetic));
             for (neuron, &loss) in losses.iter().enumerate() {
+                let moved = image.as_ref().map_or(0.0, |image| {
+                    f64::from(worst.behind[layer][neuron]).abs() * (image.upper[neuron] - image.lower[neuron])
+                });
+                let loss = loss + APART * moved;
                 let bounds = part.bounds[layer].get(neuron);
                 let kink = bounds.lower < 0.0 && bounds.upper > 0.0;
                 let at = if kink { 0.0 } else { 0.5 * (bounds.lower + bounds.upper) };

@@ -55,7 +55,8 @@ impl<'a> Brancher<'a, '_> {
             cuts: parent.cuts.clone(),
             start: parent.start.clone(),
             targets: parent.targets.clone(),
-            closed: parent.closed,
+            known: parent.known.clone(),
+            margin: parent.margin,
         };
         let mut behind_changes = false;
         match choice.place {
@@ -113,6 +114,7 @@ impl<'a> Brancher<'a, '_> {
                 for (target, trial) in part.targets.iter_mut().zip(&trials) {
                     target.bound = target.bound.max(trial[0].bound);
                 }
+                part.learn(self.task.property);
                 part.start = Arc::new(start);
                 Ok(Draft { part, analysis: Some(analysis), trials })
             }
@@ -128,10 +130,11 @@ impl<'a> Brancher<'a, '_> {
     /// Bounds the open rows of several parts, all as one block, first with every candidate row, then the best
     /// of them with better slopes inside the ODE block.
     pub(super) fn finish(&self, mut drafts: Vec<Draft<'a>>, effort: Effort) -> Result<Vec<Part>, Reason> {
+        let property = self.task.property;
         // Draft, target, and number among the candidates.
         let mut all: Vec<(usize, usize, usize)> = Vec::new();
         for (d, draft) in drafts.iter().enumerate() {
-            for (t, _) in draft.part.targets.iter().enumerate().filter(|(_, t)| t.bound <= 0.0) {
+            for (t, _) in draft.part.open(property).into_iter().enumerate().filter(|(_, open)| *open) {
                 all.extend((0..draft.candidates(t).len()).map(|c| (d, t, c)));
             }
         }
@@ -170,7 +173,9 @@ impl<'a> Brancher<'a, '_> {
             }
         }
         for tuning in 0..effort.tunings {
-            current.retain(|((d, t), _)| drafts[*d].part.targets[*t].bound <= 0.0);
+            drafts.iter_mut().for_each(|draft| draft.part.learn(property));
+            let open: Vec<Vec<bool>> = drafts.iter().map(|draft| draft.part.open(property)).collect();
+            current.retain(|((d, t), _)| open[*d][*t]);
             let rate = TUNING.0 * TUNING.1.powi(tuning as i32);
             let mut next = Vec::new();
             for ((d, t), trial) in &current {
@@ -208,9 +213,9 @@ impl<'a> Brancher<'a, '_> {
         }
         let mut parts: Vec<Part> = drafts.into_iter().map(|draft| draft.part).collect();
         for part in &mut parts {
-            let proven = part.targets.iter().map(|t| t.bound).filter(|b| *b > 0.0);
-            part.closed = proven.fold(part.closed, f64::min);
-            part.targets.retain(|t| t.bound <= 0.0);
+            part.learn(property);
+            let mut open = part.open(property).into_iter();
+            part.targets.retain(|_| open.next().unwrap_or(true));
         }
         Ok(parts)
     }

@@ -10,9 +10,11 @@
 //! 3. the rows that are still open are pulled to the input with slopes and multipliers improved by gradient
 //!    ascent ([`Front::optimise`]), the open rows of all new parts as one block.
 //!
-//! A part whose rows are all positive is closed; the part with the lowest bound is split next. What is proven
-//! for a part also holds for its children, so bounds never get worse, and the smallest bound of all leaves is
-//! proven for the whole region at any time.
+//! The margin of a part is what the property makes of the lower bounds of its rows there: *all*, *any* and *n of* are
+//! monotone, so whatever combination of rows is asked for, that margin is proven for the part, and different parts may
+//! meet *any* by different rows. A part whose margin is positive is closed; the part with the lowest one is split next.
+//! What is proven for a part also holds for its children, so margins never get worse, and the smallest margin of all
+//! leaves is proven for the whole region at any time.
 
 mod choose;
 mod draft;
@@ -37,6 +39,7 @@ use crate::ledger::Ledger;
 use crate::limits::{Clock, Reason};
 use crate::looseness::Looseness;
 use crate::method::{Method, Variant};
+use crate::property::Property;
 use crate::steps::{Assumption, Side, StepForm};
 use draft::{Draft, Trial};
 use part::{Expansion, Experience, Part, Place, Target};
@@ -71,13 +74,17 @@ pub(crate) const TUNING: (f64, f64) = (0.3, 0.8);
 /// Splits tried at once.
 const MOST_TRIED: usize = 8;
 
+/// What a part of a row's range counts for that a neuron moves it by, beside what its relaxation costs, where parts may be
+/// met by different rows.
+const APART: f64 = 0.1;
+
 /// Neurons of the dynamics considered for splitting, for every open row.
 const MOST_INNER: usize = 6;
 
 /// What branch and bound found.
 #[derive(Clone, Debug)]
 pub struct Branched {
-    /// Proven lower bound of every row over the whole region, at least what it started from.
+    /// Proven margin of the property over the whole region, at least what it started from.
     pub margin: f64,
     /// Inputs that violate the property, if some turned up.
     pub witness: Option<Point>,
@@ -92,9 +99,8 @@ pub struct Branched {
 }
 
 impl Branched {
-    /// Nothing but what was known before.
-    pub(crate) fn new(known: &[f64]) -> Self {
-        let margin = known.iter().copied().fold(f64::INFINITY, f64::min);
+    /// Nothing but the margin that was known before.
+    pub(crate) fn new(margin: f64) -> Self {
         Self { margin, witness: None, parts: 0, stopped: None, root: None, looseness: None }
     }
 }
@@ -111,7 +117,9 @@ pub(crate) struct Task<'a> {
     pub program: &'a Program,
     /// The program from the first ODE block on, if nothing behind it takes anything in front.
     pub behind: Option<&'a Program>,
-    /// Rows on the outputs, all of which must be positive.
+    /// What is asked of the outputs.
+    pub property: &'a Property,
+    /// Its rows.
     pub rows: &'a Rows,
     pub arithmetic: Arithmetic,
     pub clock: Clock<'a>,
@@ -181,8 +189,7 @@ impl<'a, 't> Brancher<'a, 't> {
     fn root(&self, known: &[f64]) -> Result<Part, Reason> {
         let bounds = self.front.whole_region();
         let start = self.front.output_box(&bounds[bounds.len() - 1]);
-        let open: Vec<usize> = (0..known.len()).filter(|&i| known[i] <= 0.0).collect();
-        let closed = known.iter().copied().filter(|k| *k > 0.0).fold(f64::INFINITY, f64::min);
+        let open = self.task.property.open_rows(known);
         let analysis = self.analyse(start.clone(), &[])?;
         let mut targets = Vec::new();
         let mut trials: Vec<Vec<Trial>> = Vec::new();
@@ -208,7 +215,10 @@ impl<'a, 't> Brancher<'a, 't> {
             trials.push(all);
         }
         let (constraints, assumed, cuts) = (Vec::new(), Vec::new(), Vec::new());
-        let part = Part { bounds, constraints, assumed, cuts, start: Arc::new(start), targets, closed };
+        let (known, margin) = (known.to_vec(), self.task.property.margin(known));
+        let mut part =
+            Part { bounds, constraints, assumed, cuts, start: Arc::new(start), targets, known, margin };
+        part.learn(self.task.property);
         let draft = Draft { part, analysis: Some(analysis), trials };
         self.finish(vec![draft], ROOT)?.pop().ok_or(Reason::Empty)
     }

@@ -9,6 +9,7 @@ use crate::front::{Constraint, Dual, Solved};
 use crate::graph_pull::SlopeTable;
 use crate::half_space::HalfSpace;
 use crate::method::Variant;
+use crate::property::Property;
 use crate::steps::{Assumption, Side};
 
 /// Where a neuron is that can be split.
@@ -75,9 +76,12 @@ pub(super) struct Part {
     pub(super) cuts: Vec<Arc<HalfSpace>>,
     /// The box behind the front that the targets' rows were made for.
     pub(super) start: Arc<BoxVec>,
+    /// The rows that still matter here.
     pub(super) targets: Vec<Target>,
-    /// The smallest bound of rows that are proven here.
-    pub(super) closed: f64,
+    /// What is proven of every row here.
+    pub(super) known: Vec<f64>,
+    /// What that proves of the property.
+    pub(super) margin: f64,
 }
 
 impl Target {
@@ -115,13 +119,30 @@ impl Target {
 
 impl Leaf for Part {
     fn bound(&self) -> f64 {
-        self.targets.iter().map(|t| t.bound).fold(self.closed, f64::min)
+        self.margin
     }
 }
 
 impl Part {
-    pub(super) fn worst(&self) -> Option<&Target> {
-        self.targets.iter().min_by(|a, b| a.bound.total_cmp(&b.bound))
+    /// The row that the margin hangs on, and where that is not one of the targets the lowest of these.
+    pub(super) fn worst(&self, property: &Property) -> Option<&Target> {
+        let row = property.hanging_on(&self.known);
+        let hanging = self.targets.iter().find(|target| Some(target.property) == row);
+        hanging.or_else(|| self.targets.iter().min_by(|a, b| a.bound.total_cmp(&b.bound)))
+    }
+
+    /// Takes over what is proven of the targets. NaN proves nothing.
+    pub(super) fn learn(&mut self, property: &Property) {
+        for target in &self.targets {
+            self.known[target.property] = self.known[target.property].max(target.bound);
+        }
+        self.margin = self.margin.max(property.margin(&self.known));
+    }
+
+    /// For every target, whether it still matters.
+    pub(super) fn open(&self, property: &Property) -> Vec<bool> {
+        let open = property.open_rows(&self.known);
+        self.targets.iter().map(|target| open.binary_search(&target.property).is_ok()).collect()
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -131,7 +152,8 @@ impl Part {
             let inputs = t.minimiser.iter().map(Vec::len).sum::<usize>();
             t.dual.bytes() + t.fresh.bytes() + 8 * (inputs + losses) + inner + t.row.bytes()
         };
-        self.targets.iter().map(target).sum::<usize>() + 32 * self.start.len() + 512
+        let rows = 8 * self.known.len();
+        self.targets.iter().map(target).sum::<usize>() + rows + 32 * self.start.len() + 512
     }
 }
 
@@ -147,7 +169,7 @@ pub(super) struct Choice {
 /// A part in which there is no input.
 pub(super) fn emptied(mut part: Part) -> Part {
     part.targets.clear();
-    part.closed = f64::INFINITY;
+    part.margin = f64::INFINITY;
     part
 }
 

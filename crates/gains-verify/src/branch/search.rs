@@ -23,7 +23,7 @@ impl<'b, 'a, 't> Search<'b, 'a, 't> {
     /// Looks at the whole region. `known` are bounds that are proven already.
     pub fn new(brancher: &'b Brancher<'a, 't>, known: &[f64]) -> Self {
         let started = Instant::now();
-        let mut outcome = Branched::new(known);
+        let mut outcome = Branched::new(brancher.task.property.margin(known));
         let mut open = BinaryHeap::new();
         match brancher.root(known) {
             Ok(root) => {

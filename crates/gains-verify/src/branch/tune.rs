@@ -15,7 +15,7 @@ use crate::looseness::{Journey, Looseness, NeuronLoss, StepLosses};
 impl<'a> Brancher<'a, '_> {
     /// Where the worst row of a part loses.
     pub(super) fn looseness(&self, part: &Part) -> Option<Looseness> {
-        let worst = part.worst()?;
+        let worst = part.worst(self.task.property)?;
         let front: Vec<f64> = worst.losses.iter().map(|layer| layer.iter().sum()).collect();
         let mut steps: Vec<(f64, f64)> = Vec::new();
         for &(time, _, cost) in worst.steps.iter() {

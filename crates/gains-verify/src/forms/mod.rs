@@ -20,6 +20,7 @@ use gains_core::{Activation, Arithmetic, BoxVec, Ode, Operator, Program, Rows, S
 use gains_ode::graph::explore;
 use gains_ode::{Graph, Grid, Limits};
 
+use crate::ball::Ball;
 use crate::limits::{Clock, Reason};
 use crate::steps::{Reach, StepTrace};
 pub use steps::{FormSteps, FormValues, Travelling};
@@ -50,16 +51,20 @@ pub struct Symbolic {
 type World = Vec<Arc<AffineForm>>;
 
 impl Symbolic {
-    /// Encloses every value over the inputs in `region`, one box for each.
+    /// Encloses every value over the inputs in `region`, one box for each; of the only input those in a ball, where there is one.
     pub fn new(
         program: &Program,
         region: &[BoxVec],
+        ball: Option<&Ball>,
         arithmetic: Arithmetic,
         clock: Clock<'_>,
     ) -> Result<Self, Reason> {
         let mut symbols = Symbols::default();
-        let inputs = region.iter().map(|b| Arc::new(AffineForm::from_box(b, &mut symbols)));
-        let mut worlds: Vec<World> = vec![inputs.collect()];
+        let input = |within: &BoxVec| match ball {
+            Some(ball) => Arc::new(ball.form(within, &mut symbols)),
+            None => Arc::new(AffineForm::from_box(within, &mut symbols)),
+        };
+        let mut worlds: Vec<World> = vec![region.iter().map(input).collect()];
         let mut graphs = Vec::new();
         let relus = only_relu_takes(program);
         let (last, released) = (last_uses(program), Arc::new(AffineForm::default()));

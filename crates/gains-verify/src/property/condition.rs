@@ -122,11 +122,56 @@ impl Condition {
             Self::Row(_) => lower.next().filter(|bound| !bound.is_nan()).unwrap_or(f64::NEG_INFINITY),
             _ => {
                 let (needed, parts) = self.parts();
-                let mut all: Vec<f64> = parts.iter().map(|part| part.margin(lower)).collect();
-                all.sort_by(|a, b| b.total_cmp(a));
-                nth(&all, needed).copied().unwrap_or(f64::NEG_INFINITY)
+                counting(parts.iter().map(|part| part.margin(lower)).collect(), needed)
             }
         }
+    }
+
+    /// The constraints that still matter, given lower bounds of all of them depth first: those that are not shown to hold,
+    /// in parts none of which is shown to hold as a whole. Nothing is left exactly where the margin is positive.
+    pub(super) fn open(&self, lower: &[f64]) -> Vec<usize> {
+        let mut found = Vec::new();
+        self.gather_open(lower, &mut 0, &mut found);
+        found
+    }
+
+    /// The margin of this part, whose first constraint is number `next`; what is open in it is added to a list.
+    fn gather_open(&self, lower: &[f64], next: &mut usize, found: &mut Vec<usize>) -> f64 {
+        if let Self::Row(_) = self {
+            let (row, bound) = (*next, self.margin(&mut lower.iter().skip(*next).copied()));
+            *next += 1;
+            if bound <= 0.0 {
+                found.push(row);
+            }
+            return bound;
+        }
+        let (needed, parts) = self.parts();
+        let before = found.len();
+        let all = parts.iter().map(|part| part.gather_open(lower, next, found)).collect();
+        let margin = counting(all, needed);
+        if margin > 0.0 {
+            found.truncate(before);
+        }
+        margin
+    }
+
+    /// The constraint that lower bounds of all of them, depth first, make the margin hang on: its number, and its bound.
+    pub(super) fn hanging_on(&self, lower: &[f64]) -> Option<usize> {
+        self.hanging(lower, &mut 0).map(|(_, row)| row)
+    }
+
+    fn hanging(&self, lower: &[f64], next: &mut usize) -> Option<(f64, usize)> {
+        if let Self::Row(_) = self {
+            let row = *next;
+            *next += 1;
+            return Some((self.margin(&mut lower.iter().skip(row).copied()), row));
+        }
+        let (needed, parts) = self.parts();
+        // All parts, so that those behind are numbered rightly.
+        let found: Vec<_> = parts.iter().map(|part| part.hanging(lower, next)).collect();
+        let mut all: Vec<(f64, usize)> = found.into_iter().collect::<Option<_>>()?;
+        all.sort_by(|a, b| b.0.total_cmp(&a.0));
+        nth(&all, needed).copied()
     }
 
     /// The margin at some outputs and the constraint that decides it; none if a part lists nothing.
@@ -156,6 +201,12 @@ impl Condition {
             }
         }
     }
+}
+
+/// The margin where so many parts with these margins must hold.
+fn counting(mut all: Vec<f64>, needed: usize) -> f64 {
+    all.sort_by(|a, b| b.total_cmp(a));
+    nth(&all, needed).copied().unwrap_or(f64::NEG_INFINITY)
 }
 
 /// The n-th of a sorted list, counted from one.
@@ -233,6 +284,40 @@ mod tests {
             assert!(margin(&condition, &least) <= lowest, "{condition:?}");
         }
         assert!(held > 10_000 && broken > 10_000, "{held} {broken}");
+    }
+
+    /// Raising everything that is open to above zero makes a condition hold, raising nothing of it leaves it as it is, and
+    /// what the margin hangs on has it.
+    #[test]
+    fn what_is_open_is_all_that_is_missing() {
+        let mut draw = fastrand::Rng::with_seed(6);
+        let (mut shown, mut open) = (0, 0);
+        for _ in 0..2000 {
+            let condition = random(&mut draw, 3);
+            let rows = condition.rows().len();
+            let lower: Vec<f64> = (0..rows)
+                .map(|_| match draw.u8(0..8) {
+                    0 => f64::NAN,
+                    1 => f64::NEG_INFINITY,
+                    _ => 2.0 * draw.f64() - 1.0,
+                })
+                .collect();
+            let (before, left) = (margin(&condition, &lower), condition.open(&lower));
+            assert_eq!(before > 0.0, left.is_empty(), "{condition:?} {lower:?}");
+            assert!(left.is_sorted() && left.iter().all(|&row| lower[row].is_nan() || lower[row] <= 0.0));
+            let row = condition.hanging_on(&lower).unwrap();
+            assert!(lower[row] == before || (lower[row].is_nan() && before == f64::NEG_INFINITY));
+            assert!(before > 0.0 || left.contains(&row), "{condition:?} {lower:?}");
+            let mut raised = lower.clone();
+            left.iter().for_each(|&row| raised[row] = 0.5);
+            assert!(margin(&condition, &raised) > 0.0, "{condition:?} {lower:?}");
+            let others = (0..rows).map(|row| if left.contains(&row) { lower[row] } else { 9.0 });
+            let others: Vec<f64> = others.collect();
+            assert!(before > 0.0 || margin(&condition, &others) <= 0.0, "{condition:?} {lower:?}");
+            shown += usize::from(left.is_empty());
+            open += left.len();
+        }
+        assert!(shown > 200 && open > 1000, "{shown} {open}");
     }
 
     #[test]

@@ -8,6 +8,8 @@ pub use condition::Condition;
 pub use errors::{ErrorLimit, Tolerance};
 pub use linear::{LinearRow, Relation};
 
+use std::cmp::Ordering;
+
 use gains_core::{Rows, Shape, Support};
 
 /// Something that must hold of the outputs for every input of a region.
@@ -128,6 +130,25 @@ impl Property {
                 lower.iter().map(number).fold(f64::INFINITY, f64::min)
             }
             Self::Label { .. } | Self::Errors(_) => f64::NEG_INFINITY,
+        }
+    }
+
+    /// The rows that still matter where all rows have such lower bounds; none exactly where these prove the property.
+    pub fn open_rows(&self, lower: &[f64]) -> Vec<usize> {
+        match self {
+            Self::Linear { condition, .. } => condition.open(lower),
+            _ => {
+                let is_shown = |row: &usize| matches!(lower[*row].partial_cmp(&0.0), Some(Ordering::Greater));
+                (0..lower.len()).filter(|row| !is_shown(row)).collect()
+            }
+        }
+    }
+
+    /// The row whose lower bound is the margin that all of them prove.
+    pub fn hanging_on(&self, lower: &[f64]) -> Option<usize> {
+        match self {
+            Self::Linear { condition, .. } => condition.hanging_on(lower),
+            _ => (0..lower.len()).min_by(|a, b| lower[*a].total_cmp(&lower[*b])),
         }
     }
 

@@ -56,6 +56,7 @@ pub fn series_problem<'a>(
     let nominal = program.inputs(series);
     let inputs: Vec<&[f64]> = nominal.iter().map(Vec::as_slice).collect();
     let run = Inference::run_within(program.program(), &inputs, precision_of(arithmetic), &clock.watch())
+        .and_then(Inference::certain)
         .map_err(|error| clock.reason(&error))?;
     Ok(Problem {
         program: program.program(),

@@ -122,7 +122,7 @@ impl<'s, 'a> Contender<'s, 'a> {
             Self::Bisect(search, _) => {
                 let search = search.get_or_insert_with(|| {
                     let region = shared.problem.region.outer.clone();
-                    Bisection::new(shared.task, &shared.problem.property, shared.hunt, region, &shared.known)
+                    Bisection::new(shared.task, shared.hunt, region, &shared.known)
                 });
                 search.go_on(Instant::now().checked_add(time));
                 report.volume = Some(search.volume());
@@ -191,6 +191,7 @@ impl Verifier {
         let task = Task {
             program,
             behind: behind.as_ref(),
+            property: &problem.property,
             rows: &rows,
             arithmetic: self.settings.arithmetic,
             clock,
@@ -204,9 +205,7 @@ impl Verifier {
             Some((lower, _)) => lower.iter().map(number).collect(),
             None => vec![f64::NEG_INFINITY; rows.count],
         };
-        let conjunction = problem.property.is_conjunction();
-        let brancher =
-            tight.as_ref().filter(|_| conjunction).and_then(|(_, analysis)| Brancher::new(&task, analysis));
+        let brancher = tight.as_ref().and_then(|(_, analysis)| Brancher::new(&task, analysis));
         let scale = report.output.as_ref().map_or(0.0, |output| problem.property.scale_at(output));
         let close = problem.property.margin(&known) >= -CLOSE_ENOUGH * scale;
         let mut contenders = vec![Contender::Siege(Siege::new(problem, &known, self.settings.seed()))];
@@ -231,9 +230,16 @@ fn varying(problem: &Problem<'_>) -> usize {
     problem.region.outer.iter().map(vary).sum()
 }
 
+/// What rows may take before the race begins: they must not eat the time of ways that get there without them. Where halving the
+/// region decides everything in the end they may take little.
+pub(super) fn before_it<'a>(problem: &Problem<'_>, clock: Clock<'a>) -> Clock<'a> {
+    let part = if varying(problem) <= VERY_FEW_INPUTS { 12 } else { 4 };
+    clock.left().map_or(clock, |left| clock.share(left / part, 0))
+}
+
 /// A small part of the time, if affine forms may well be done in it.
 pub(super) fn short_try(problem: &Problem<'_>, clock: Clock<'_>) -> Option<Duration> {
-    let time = clock.left().unwrap_or(PATIENCE) / 24;
+    let time = clock.left().unwrap_or(PATIENCE) / 12;
     (20 * least_time(problem.program, varying(problem)) <= time).then_some(time)
 }
 

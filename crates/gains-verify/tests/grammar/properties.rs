@@ -10,13 +10,13 @@ pub fn property(seed: u64, near: &[f64]) -> Property {
 }
 
 fn condition(random: &mut fastrand::Rng, near: &[f64], depth: usize) -> Condition {
-    if depth > 0 && random.bool() {
+    if depth > 0 && random.u8(0..depth as u8 + 2) > 0 {
         let parts: Vec<Condition> =
             (0..random.usize(1..4)).map(|_| condition(random, near, depth - 1)).collect();
-        return match random.u8(0..5) {
-            0 | 1 => Condition::All(parts),
-            2 => Condition::Any(parts),
-            3 => Condition::AtLeast { needed: random.usize(1..=parts.len()), of: parts },
+        return match random.u8(0..6) {
+            0 => Condition::All(parts),
+            1..=3 => Condition::Any(parts),
+            4 => Condition::AtLeast { needed: random.usize(1..=parts.len()), of: parts },
             _ => Condition::Any(parts.into_iter().map(Condition::negated).collect()).negated(),
         };
     }

@@ -24,10 +24,10 @@ use crate::region::{
 const PIXELS: Interval = Interval::new(-3.0, 3.0);
 
 /// The ways a network may begin.
-const FRONTS: usize = 8;
+pub const FRONTS: usize = 8;
 
 /// A random network with a front of one of several kinds, or none.
-fn fronted(random: &mut fastrand::Rng, kinds: Kinds, front: usize) -> Model {
+pub fn fronted(random: &mut fastrand::Rng, kinds: Kinds, front: usize) -> Model {
     let input = Shape::flat(random.usize(2..4));
     let mut g = Gardener::new(random, kinds, input);
     let mut layers = Vec::new();
@@ -74,7 +74,7 @@ fn shift_output(model: &mut Model, label: usize, by: f64) {
     bias.1[label] += by;
 }
 
-fn precision(arithmetic: Arithmetic) -> Precision {
+pub fn precision(arithmetic: Arithmetic) -> Precision {
     match arithmetic {
         Arithmetic::Real => Precision::Float64,
         Arithmetic::Float32 => Precision::Float32,
@@ -94,7 +94,7 @@ fn points(random: &mut fastrand::Rng, network: &Network, label: usize, region: &
     points
 }
 
-fn branching(arithmetic: Arithmetic, workers: usize) -> Settings {
+pub fn branching(arithmetic: Arithmetic, workers: usize) -> Settings {
     Settings {
         stages: vec![Stage::Bound(Method::Tight), Stage::Branch],
         step_form: StepForm::Difference,
@@ -209,7 +209,7 @@ fn no_point_escapes_the_margin_of_any_leaf() {
 
 /// A network whose case distinctions are all there is to it: the parts of its region add up to the truth. Odd
 /// kinds have all their kinks in the dynamics, which take one step; even ones in front of linear dynamics.
-fn sharp(random: &mut fastrand::Rng, kind: usize) -> Model {
+pub fn sharp(random: &mut fastrand::Rng, kind: usize) -> Model {
     let input = Shape::flat(2);
     let inside = kind % 2 == 1;
     let leaky = |random: &mut fastrand::Rng| match random.u8(0..3) {

@@ -4,6 +4,7 @@
 mod attacked;
 mod branching;
 mod cancelling;
+mod combinations;
 mod curls;
 mod direct;
 #[path = "../../../gains-core/tests/transformers/exact.rs"]

@@ -22,14 +22,11 @@ pub fn run(command: &ModelCommand, global: &Global) -> Outcome {
 
 fn list() -> Outcome {
     let mut rows = Vec::new();
+    let mut about = String::new();
     for entry in &bundled::MODELS {
         let network = entry.network()?;
-        rows.push(vec![
-            entry.name.into(),
-            network.hash.clone(),
-            network.parameters().to_string(),
-            entry.about.into(),
-        ]);
+        rows.push(vec![entry.name.into(), network.hash.clone(), network.parameters().to_string()]);
+        about.push_str(&format!("\n{}\n  {}", entry.name, entry.about));
     }
-    print(&layout(&["name", "hash", "parameters", "about"], &rows))
+    print(&format!("{}{about}\n", layout(&["name", "hash", "parameters"], &rows)))
 }

@@ -97,10 +97,16 @@ impl Binding<'_> {
             Clause::Linear(quantities, limits) => self.linear(quantities, limits),
             Clause::Predicted(classes) => {
                 let allowed = self.find_all(classes)?;
-                if allowed.len() == outputs {
-                    return Err("all classes are allowed, so nothing is asked".into());
+                if allowed.len() < outputs {
+                    return Ok(Condition::among(outputs, &allowed));
                 }
-                Ok(Condition::among(outputs, &allowed))
+                // With one class less something is asked of other samples; of those whose label completes the list nothing.
+                let others: Vec<Reference> =
+                    classes.iter().filter(|class| **class != Reference::Label).cloned().collect();
+                match self.find_all(&others)?.len() < outputs {
+                    true => Ok(Condition::Row(LinearRow::new(vec![0.0; outputs], 1.0))),
+                    false => Err("all classes are allowed, so nothing is asked".into()),
+                }
             }
             Clause::Never(classes) => {
                 let all = self.find_all(classes)?;
@@ -334,6 +340,12 @@ mod tests {
         refused(r#"{"top": 1}"#, None, &seen, "no label");
         refused(r#"{"output": "@label", "above": 0}"#, None, &seen, "no label");
         refused(r#"{"predicted": [0, 1, 2]}"#, None, &seen, "nothing is asked");
+        refused(r#"{"predicted": [0, 1, 2, "@label"]}"#, Some(0), &seen, "nothing is asked");
+        // The label completes the list: whatever the outputs are, this holds.
+        let completed = bound(r#"{"predicted": [0, 1, "@label"]}"#, Some(2), &seen).unwrap();
+        assert!(completed.margin_at(&[5.0, -3.0, 0.0]) > 0.0 && !completed.is_violated(&[5.0, -3.0, 0.0]));
+        let left = bound(r#"{"predicted": [0, 1, "@label"]}"#, Some(1), &seen).unwrap();
+        assert!(left.is_violated(&[0.0, 0.0, 1.0]) && !left.is_violated(&[0.0, 1.0, 0.0]));
         refused(r#"{"never": ["a", "b", "2"]}"#, None, &seen, "no class is left");
         refused(r##"{"sum": {"a": 1, "#0": 1}, "above": 0}"##, None, &seen, "twice");
         refused(r#"{"output": "c", "above": 0}"#, None, &seen, "there is no output 'c'; there are a, b, 2");

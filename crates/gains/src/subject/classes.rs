@@ -143,7 +143,7 @@ impl<'a> ClassSubject<'a> {
 }
 
 /// What is said about other norms.
-const BALL: &str = "rows are bounded over the ball, everything else over the box around it";
+const BALL: &str = "bounds over the ball, case distinctions and halves over the box around it";
 
 impl Samples for ClassSubject<'_> {
     fn network(&self) -> &Network {

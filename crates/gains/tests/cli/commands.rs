@@ -59,8 +59,12 @@ fn bundled_models_go_by_their_names() {
         let row = listed.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap();
         assert!(row.contains(hash), "{row}\n{shown}");
         assert!(shown.contains("training record"), "{shown}");
+        assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
     }
     assert_eq!(ok(&["model", "show", "fashion-mnist"]), ok(&["model", "show"]), "the default");
+    for line in listed.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
     // A file of that name comes first.
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("mnist"), "no model").unwrap();

@@ -5,6 +5,7 @@ mod bad_input;
 mod certificates;
 mod certify;
 mod commands;
+mod damaged;
 mod forecast;
 mod forecast_train;
 mod growth;
