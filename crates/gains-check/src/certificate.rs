@@ -119,6 +119,16 @@ pub fn ends(value: &Value) -> Result<Vec<f64>, Fault> {
     if numbers.iter().any(|x| x.is_nan()) { Err(bad("a number that is none")) } else { Ok(numbers) }
 }
 
+/// A value and slopes of lines below and above its entries.
+pub fn tangent(items: [&Value; 3], network: &Network) -> Result<(usize, [Vec<f64>; 2]), Fault> {
+    let [value, below, above] = items;
+    let (value, slopes) = (index(value, network.nodes.len())?, [floats(below)?, floats(above)?]);
+    for slopes in &slopes {
+        fits(slopes, network.nodes[value].shape.count(), "slopes of lines")?;
+    }
+    Ok((value, slopes))
+}
+
 /// `[lower, upper]`: a box of so many entries, none of which is empty.
 pub fn region(value: &Value, count: usize) -> Result<Region, Fault> {
     let (lower, upper) = pair(value)?;

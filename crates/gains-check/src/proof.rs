@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::cbor::Value;
-use crate::certificate::{Ball, Fields, Property, Way, ends, list};
+use crate::certificate::{Ball, Fields, Property, Way, ends, list, tangent};
 use crate::fault::Fault;
 use crate::graph::Graph;
 use crate::interval::{Interval, add_down};
 use crate::network::{Network, Ode, Operator};
-use crate::rows::{Linear, Row, Values, back, fits};
+use crate::rows::{Linear, Row, Tangents, Values, back, fits};
 use crate::rules::{Region, image, meet};
 
 /// What a proof is about.
@@ -75,6 +75,8 @@ struct Known {
     constraints: Vec<Constraint>,
     cuts: Vec<Linear>,
     shown: Vec<bool>,
+    /// Slopes beside functions made of pieces.
+    tangents: Tangents,
 }
 
 /// What a proof consists of, counted.
@@ -95,7 +97,8 @@ pub fn check(question: &Question, proof: &Value) -> Result<Count, Fault> {
     let network = question.network;
     let boxes = network.nodes.iter().map(|node| vec![Interval::ALL; node.shape.count()]).collect();
     let shown = vec![false; question.property.rows.len()];
-    let known = Known { boxes, graphs: BTreeMap::new(), constraints: vec![], cuts: vec![], shown };
+    let (constraints, cuts, tangents) = (vec![], vec![], Tangents::default());
+    let known = Known { boxes, graphs: BTreeMap::new(), constraints, cuts, shown, tangents };
     let mut checker = Checker { question, count: Count::default(), room: MAX_INTERVALS };
     checker.node(proof, &known)?;
     Ok(checker.count)
@@ -120,7 +123,7 @@ impl Checker<'_> {
 
     fn node_in_room(&mut self, value: &Value, above: &Known) -> Result<(), Fault> {
         self.count.nodes += 1;
-        let fields = Fields::of(value, &["boxes", "graphs", "cuts", "rows", "split"])?;
+        let fields = Fields::of(value, &["boxes", "graphs", "lines", "cuts", "rows", "split"])?;
         let mut known = above.clone();
         match self.work(&fields, &mut known) {
             Err(Fault::Empty) => return Ok(()),
@@ -146,6 +149,13 @@ impl Checker<'_> {
         for (i, cut) in fields.list("cuts")?.iter().enumerate() {
             let cut = self.cut(cut, known).map_err(|fault| fault.within(format!("cut {i}")))?;
             known.cuts.push(cut);
+        }
+        for line in fields.list("lines")? {
+            let [value, below, above] = list(line)? else {
+                return Err(Fault::Malformed("lines of other than three items".into()));
+            };
+            let (value, slopes) = tangent([value, below, above], network)?;
+            known.tangents.give(value, slopes);
         }
         for index in 0..network.nodes.len() {
             self.value(index, graphs.get(&index).copied(), known)
@@ -341,7 +351,8 @@ impl Checker<'_> {
     fn back(&mut self, value: usize, of: Linear, way: &Way, known: &Known) -> Result<Row, Fault> {
         self.count.rows += 1;
         let network = self.question.network;
-        let lines = Values { network, boxes: &known.boxes, time: Interval::ZERO, slopes: &way.slopes };
+        let (boxes, slopes, tangents) = (&known.boxes, &way.slopes, &known.tangents);
+        let lines = Values { network, boxes, time: Interval::ZERO, slopes, tangents };
         let mut extra: BTreeMap<usize, Vec<Linear>> = BTreeMap::new();
         for &(constraint, factor) in &way.multipliers {
             let (value, row) = self.constraint_row(&known.constraints[constraint], factor, known)?;
