@@ -277,6 +277,27 @@ impl Property {
         let condition = Condition::read(fields.get("condition")?, rows.len())?;
         Ok(Self { rows, condition })
     }
+
+    /// The output that has to be larger than each other, if that is what is asked.
+    pub fn leader(&self) -> Option<usize> {
+        let outputs = self.rows.first()?.coefficients.len();
+        if outputs < 2 {
+            return None;
+        }
+        let leader = self.rows[0].coefficients.iter().position(|a| *a == 1.0)?;
+        let is_lead = |row: &PropertyRow, other: usize| {
+            let a = |i: usize| f64::from(u8::from(i == leader)) - f64::from(u8::from(i == other));
+            row.constant == Interval::ZERO && row.coefficients.iter().enumerate().all(|(i, c)| *c == a(i))
+        };
+        let mut others = (0..outputs).filter(|other| *other != leader);
+        // All rows are needed if the condition fails without any one of them.
+        let needed = |row: usize| {
+            let without: Vec<bool> = (0..self.rows.len()).map(|i| i != row).collect();
+            !self.condition.follows(&without)
+        };
+        let found = |other: usize| (0..self.rows.len()).any(|i| is_lead(&self.rows[i], other) && needed(i));
+        others.all(found).then_some(leader)
+    }
 }
 
 /// How a row goes through an ODE.

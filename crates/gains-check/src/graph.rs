@@ -4,7 +4,7 @@ use crate::automaton::{Action, Next, Place};
 use crate::cbor::Value;
 use crate::certificate::{Fields, OdeWay, index, integer, list, number, pair, region, tangent};
 use crate::curve::Curve;
-use crate::fault::Fault;
+use crate::fault::{Deadline, Fault};
 use crate::interval::{Interval, add_down};
 use crate::network::{Ode, Operator};
 use crate::rows::{Changes, Linear, Slopes, Tangents, Values, fits, through_dynamics};
@@ -44,17 +44,27 @@ pub struct Graph {
     pub end: Region,
     /// How many intervals are kept.
     pub intervals: usize,
+    deadline: Deadline,
+}
+
+/// What checking a graph may take.
+#[derive(Clone, Copy)]
+pub struct Limits {
+    /// Intervals that may be kept.
+    pub room: usize,
+    /// When to stop.
+    pub deadline: Deadline,
 }
 
 impl Graph {
     /// Reads a graph and checks it for all starts in `argument`. `known` is what splits say of the values of the
-    /// dynamics at the start. At most `room` intervals may be kept.
+    /// dynamics at the start.
     pub fn check(
         value: &Value,
         ode: &Ode,
         argument: &Region,
         known: Option<&[Region]>,
-        room: usize,
+        Limits { room, deadline }: Limits,
     ) -> Result<Self, Fault> {
         let fields = Fields::of(value, &["ode", "form", "vertices", "end"])?;
         let form = if fields.index("form", 2)? == 1 { Form::Difference } else { Form::Independent };
@@ -79,7 +89,7 @@ impl Graph {
         if let Some(known) = known {
             carried[0] = Carried::Boxes(known.to_vec());
         }
-        let mut graph = Self { form, vertices: Vec::new(), end, intervals: 0 };
+        let mut graph = Self { form, vertices: Vec::new(), end, intervals: 0, deadline };
         let mut first_edge = 0;
         let pieced = ode
             .dynamics
@@ -88,6 +98,7 @@ impl Graph {
             .filter(|node| matches!(node.operator, Operator::Curve(Curve::Pieced(_))));
         let pieced: usize = pieced.map(|node| node.shape.count()).sum();
         for i in 0..claims.len() {
+            deadline.check()?;
             let got = std::mem::replace(&mut carried[i], Carried::Nothing { yet: false });
             let step =
                 claims[i].check(ode, form, &got, &claims, &graph.end).map_err(|fault| match fault {
@@ -118,6 +129,7 @@ impl Graph {
         let mut brought: Vec<Option<Linear>> =
             vec![None; self.vertices.iter().map(|vertex| vertex.out.len()).sum()];
         for vertex in self.vertices.iter().rev() {
+            self.deadline.check()?;
             for (number, edge) in (vertex.first_edge..).zip(&vertex.out) {
                 let travels = if edge.action == Action::Reject { &vertex.state } else { &vertex.step.result };
                 let row = match edge.target {

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use crate::cbor::Value;
 use crate::certificate::{Ball, Fields, Property, Way, ends, list, tangent};
-use crate::fault::Fault;
-use crate::graph::Graph;
+use crate::fault::{Deadline, Fault};
+use crate::graph::{Graph, Limits};
 use crate::interval::{Interval, add_down};
 use crate::network::{Network, Ode, Operator};
 use crate::rows::{Linear, Row, Tangents, Values, back, fits};
@@ -22,6 +22,24 @@ pub struct Question<'a> {
     pub ball: Option<Ball>,
     /// What must hold of its outputs.
     pub property: Property,
+    /// When to stop.
+    pub deadline: Deadline,
+}
+
+impl Question<'_> {
+    /// In words: how far inputs vary, and what is asked.
+    pub fn about(&self) -> String {
+        let widths = self.inputs.iter().map(|x| x.high - x.low);
+        let (all, varying) = (self.inputs.len(), widths.clone().filter(|width| *width > 0.0).count());
+        let widest = widths.fold(0.0, f64::max);
+        let ball = if self.ball.is_some() { " in a ball" } else { "" };
+        let rows = &self.property.rows;
+        let asked = match self.property.leader() {
+            Some(leader) => format!("output {leader} is the largest of {}", rows[0].coefficients.len()),
+            None => format!("a condition on {} linear functions of the outputs", rows.len()),
+        };
+        format!("{varying} of {all} inputs vary by up to {widest:.6}{ball}; {asked}")
+    }
 }
 
 /// Most intervals that are kept at a time: 400 MB.
@@ -205,7 +223,8 @@ impl Checker<'_> {
             }
         }
         let argument = &known.boxes[self.question.network.nodes[index].arguments[0]];
-        let graph = Graph::check(graph, ode, argument, starts.as_deref(), self.room)?;
+        let limits = Limits { room: self.room, deadline: self.question.deadline };
+        let graph = Graph::check(graph, ode, argument, starts.as_deref(), limits)?;
         self.room -= graph.intervals;
         let (vertices, edges) = graph.size();
         self.count.vertices += vertices;
@@ -349,6 +368,7 @@ impl Checker<'_> {
 
     /// Takes a function of `value` back, value by value, to the inputs and the stops of a way.
     fn back(&mut self, value: usize, of: Linear, way: &Way, known: &Known) -> Result<Row, Fault> {
+        self.question.deadline.check()?;
         self.count.rows += 1;
         let network = self.question.network;
         let (boxes, slopes, tangents) = (&known.boxes, &way.slopes, &known.tangents);

@@ -5,6 +5,7 @@
 mod support;
 
 use gains_check::cbor::{self, Value};
+use gains_check::fault::Deadline;
 use gains_check::interval::Interval;
 use gains_check::witness::{run, solve};
 use gains_check::{Holds, Model, check};
@@ -66,8 +67,9 @@ fn try_points(model: &Model, bytes: &[u8], random: &mut fastrand::Rng) {
             continue;
         }
         let point = point.into_iter().map(Interval::point).collect();
-        let result =
-            run(&model.network, point, &mut |ode, state| solve(ode, state, 10_000).map(|(end, _)| end));
+        let result = run(&model.network, point, &mut |ode, state| {
+            solve(ode, state, 10_000, Deadline::default()).map(|(end, _)| end)
+        });
         let Ok(result) = result else { continue };
         let rows: Vec<bool> = property
             .rows

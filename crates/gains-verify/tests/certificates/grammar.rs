@@ -3,6 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use gains_check::automaton::Action;
+use gains_check::fault::Deadline;
+use gains_check::interval::Interval;
+use gains_check::witness;
 use gains_core::Precision;
 use gains_core::model_file::write_model;
 use gains_ode::Inference;
@@ -28,16 +32,18 @@ fn property(output: &[f64], far: f64, choices: &mut Choices) -> Property {
     Property::all(output.len(), rows.collect())
 }
 
-/// Draws a network and a question, and what came of it.
-fn one(seed: u64) -> Outcome {
+/// Draws a network; none whose solver takes steps of any size, of which there is no graph and no proof.
+fn drawn(seed: u64) -> Option<(ImageCase, Both, Choices)> {
     let mut choices = Choices::from_seed(seed);
     let case = ImageCase::draw(&mut choices);
+    let any_step = serde_json::to_string(&case.model.description).unwrap().contains("\"adaptive\"");
     let bytes = write_model(&case.model.description, &case.model.tensors).unwrap();
-    // A solver that takes steps of any size has no graph, and no proof.
-    if serde_json::to_string(&case.model.description).unwrap().contains("\"adaptive\"") {
-        return Outcome::Undecided;
-    }
-    let both = Both::read(&bytes);
+    (!any_step).then(|| (case, Both::read(&bytes), choices))
+}
+
+/// Draws a network and a question, and what came of it.
+fn one(seed: u64) -> Outcome {
+    let Some((case, both, mut choices)) = drawn(seed) else { return Outcome::Undecided };
     let Ok(run) = Inference::run(&both.network, &case.centre, Precision::Float64) else {
         return Outcome::Undecided;
     };
@@ -60,6 +66,43 @@ fn one(seed: u64) -> Outcome {
         settings,
         Budget { timeout: Some(Duration::from_secs(3)), vertices: 200, ..Budget::default() },
     )
+}
+
+/// Both programs compute the same at a point of a network: outputs, and every decision of its solvers.
+fn compared(seed: u64) -> Option<bool> {
+    let (case, both, _) = drawn(seed)?;
+    let run = Inference::run(&both.network, &case.centre, Precision::Float64).ok()?;
+    let mut solutions = run.solutions();
+    let point = case.centre.iter().map(|&x| Interval::point(x)).collect();
+    let mut differs = false;
+    let outputs = witness::run(&both.checked.network, point, &mut |ode, state| {
+        let (end, moves) = witness::solve(ode, state, 100_000, Deadline::default())?;
+        let theirs = &solutions.next().unwrap().trajectory;
+        let same = |(own, their): (&witness::Move, &gains_ode::Visit)| {
+            let code = [Action::Reject, Action::Keep, Action::Increase][usize::from(their.action.code())];
+            ode.solver.after(own.place, own.action) == ode.solver.after(own.place, code)
+        };
+        differs |= moves.len() != theirs.len() || !moves.iter().zip(theirs).all(same);
+        Ok(end)
+    });
+    // Within rounding of a threshold, or of numbers beyond all bounds, nothing can be said.
+    let outputs = outputs.ok()?;
+    let near = |(own, their): (&Interval, &f64)| {
+        let room = 1e-9 * (1.0 + their.abs()) + 4.0 * (own.high - own.low);
+        own.low - room <= *their && *their <= own.high + room
+    };
+    Some(!differs && outputs.iter().zip(&run.output).all(near))
+}
+
+#[test]
+fn both_programs_compute_the_same() {
+    let outcomes: Vec<(u64, Option<bool>)> = (5000..5600).map(|seed| (seed, compared(seed))).collect();
+    let differ: Vec<u64> =
+        outcomes.iter().filter(|(_, o)| *o == Some(false)).map(|(seed, _)| *seed).collect();
+    let same = outcomes.iter().filter(|(_, o)| *o == Some(true)).count();
+    println!("{same} of {} compute the same", outcomes.len());
+    assert!(differ.is_empty(), "seeds {differ:?}");
+    assert!(same > 450, "{same}");
 }
 
 /// What is counted of the outcomes of seeds.
