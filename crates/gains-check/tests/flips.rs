@@ -9,11 +9,12 @@ use gains_check::fault::Deadline;
 use gains_check::interval::Interval;
 use gains_check::witness::{run, solve};
 use gains_check::{Holds, Model, check};
-use support::{Item, small_cases};
+use support::{Item, kinds_cases, small_cases};
 
 /// Flips `count` random bits, one at a time, in proofs that hold.
 fn flip(count: usize, seed: u64) {
-    let cases: Vec<_> = small_cases().into_iter().filter(|case| case.holds).collect();
+    let cases = small_cases().into_iter().chain(kinds_cases());
+    let cases: Vec<_> = cases.filter(|case| case.holds).collect();
     let models: Vec<Model> = cases.iter().map(|case| Model::read(&case.model).unwrap()).collect();
     let mut random = fastrand::Rng::with_seed(seed);
     let mut accepted = 0;
