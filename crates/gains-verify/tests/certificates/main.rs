@@ -5,6 +5,7 @@ mod faults;
 mod grammar;
 mod parts;
 mod random;
+mod view;
 
 use gains_check::{Holds, Model as Checked, check};
 use gains_core::Network;
