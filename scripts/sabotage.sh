@@ -4,6 +4,8 @@
 #   scripts/sabotage.sh            all sabotages, a table on stdout; exit 1 if any is missed
 #   scripts/sabotage.sh curls hull only those whose name contains one of the words
 #   scripts/sabotage.sh --check    only looks whether every text to break occurs exactly once
+#   scripts/sabotage.sh --checker  what `gains-check` says of proofs that the broken verifier writes, for sabotages of
+#                                  rules that proofs are made by; words choose among them
 #
 # What is broken stands in scripts/sabotage/rows.py. Works on a copy of the tree in a temporary folder. A text that
 # no longer matches the sources is an error, and so is an edit that does not compile: the list has to follow the code.

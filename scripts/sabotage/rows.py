@@ -858,7 +858,7 @@ CHECKER = [
     ("check-kink", "slopes forget the flat side of a kink", CHECK + "curve.rs",
      "Self::Leaky { slope } => Interval::new(slope, 1.0),", "Self::Leaky { slope } => Interval::new(slope.max(1.0), 1.0),", "check-numbers"),
     ("check-slope", "lower slopes are taken as they are wished", CHECK + "curve.rs",
-     "slope: slope.clamp(leak, 1.0)", "slope: slope.max(leak)", "check-numbers"),
+     "slope: slopes.0.clamp(leak, 1.0)", "slope: slopes.0.max(leak)", "check-numbers"),
     ("check-bias", "changes keep the bias", CHECK + "rows.rs",
      "matrix.time.get(row).map_or(Interval::ZERO,", "matrix.time.get(row).map_or(Interval::point(matrix.bias[row]),", "check-small"),
     ("check-side", "negative coefficients take the line below", CHECK + "rows.rs",

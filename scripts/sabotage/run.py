@@ -73,6 +73,68 @@ def check(chosen):
                 sys.exit(f"error: {name}: there is no suite {hint}")
 
 
+# Where the rules stand that proofs in certificates are made by, and what of it they do not use.
+PROOFS = ("crates/gains-core/src/", "crates/gains-ode/src/", "crates/gains-verify/src/")
+NO_PROOFS = re.compile(
+    "import|description|series|affine_form|blend|forms/|attack|bisect|best_first|race|verifier|branch/(choose|draft|mod|search)"
+    "|errors|form\\.rs|tangent|float32"
+)
+
+
+def breaks_proofs(file):
+    return file.startswith(PROOFS) and not NO_PROOFS.search(file)
+
+
+def view():
+    """What the checker says of the proofs of a fixed list of networks: numbers, fingerprint, refusals, what is wrong."""
+    command = ("-p", "gains-verify", "--test", "certificates", "view")
+    if cargo(*command, "--no-run").returncode != 0:
+        return None
+    run = cargo(*command, "--", "--nocapture")
+    found = re.search(r"checker: (\d+) accepted, (\d+) refused, (\d+) not written, print (\w+)", run.stdout)
+    refusals = re.findall(r"^checker refuses: (.*)$", run.stdout, re.M)
+    wrong = re.findall(r"^checker is wrong: (.*)$", run.stdout, re.M)
+    if not found:
+        return (0, 0, 0), "no answer", refusals, wrong
+    return tuple(int(n) for n in found.groups()[:3]), found.group(4), refusals, wrong
+
+
+def checker(words):
+    """For each sabotage of a rule that proofs are made by: whether the checker refuses what comes of it."""
+    chosen = [s for s in SABOTAGES if breaks_proofs(s[2]) and (not words or any(word in s[0] for word in words))]
+    check(chosen)
+    healthy = view()
+    if healthy is None or healthy[2] or healthy[3]:
+        sys.exit(f"error: the checker must accept all before anything is broken: {healthy}")
+    print(f"healthy: {healthy[0]}", file=sys.stderr, flush=True)
+    print("| sabotage | what is broken | the checker |\n|---|---|---|", flush=True)
+    false = 0
+    for name, what, file, text, replacement, _ in chosen:
+        started = time.monotonic()
+        source = open(file).read()
+        open(file, "w").write(source.replace(text, replacement))
+        said = view()
+        open(file, "w").write(source)
+        if said is None:
+            shown = "does not compile"
+        elif said[3]:
+            false += 1
+            shown = f"**ACCEPTS WHAT IS FALSE**: {said[3]}"
+        elif said[2]:
+            shown = f"refuses {said[0][1]} of {sum(said[0][:2])}, such as `{said[2][0]}`"
+        elif said[1] == "no answer":
+            shown = "not asked: the verifier does not come to an end"
+        elif said[1] == healthy[1]:
+            shown = "not reached"
+        elif said[0][0] == 0:
+            shown = "not asked: nothing is proved any more"
+        else:
+            shown = f"accepts {said[0][0]}, other ones than before: nothing false is claimed"
+        print(f"| {name} | {what} | {shown} |", flush=True)
+        print(f"{name}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+    sys.exit(1 if false else 0)
+
+
 def main(words):
     chosen = [s for s in SABOTAGES if not words or any(word in s[0] for word in words)]
     check(chosen)
@@ -104,5 +166,7 @@ def main(words):
 if sys.argv[1:] == ["--check"]:
     check(SABOTAGES)
     print(f"{len(SABOTAGES)} sabotages, every text occurs once")
+elif sys.argv[1:2] == ["--checker"]:
+    checker(sys.argv[2:])
 else:
     main(sys.argv[1:])

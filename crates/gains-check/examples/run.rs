@@ -3,6 +3,7 @@
 use std::io::BufRead;
 
 use gains_check::Model;
+use gains_check::fault::Deadline;
 use gains_check::interval::Interval;
 use gains_check::witness::{Move, run, solve};
 use serde_json::{Value, json};
@@ -23,7 +24,7 @@ fn main() -> Result<(), String> {
             &model.network,
             line.into_iter().map(Interval::point).collect(),
             &mut |ode, state| {
-                let (end, moves) = solve(ode, state, 100_000)?;
+                let (end, moves) = solve(ode, state, 100_000, Deadline::default())?;
                 steps.extend(moves.iter().map(|&Move { place, error, action }| {
                 let (time, size) = (ode.solver.time(place), ode.solver.step(place));
                 json!({"time": time, "step": size, "error": error.map(ends), "action": format!("{action:?}").to_lowercase()})

@@ -119,6 +119,16 @@ pub fn ends(value: &Value) -> Result<Vec<f64>, Fault> {
     if numbers.iter().any(|x| x.is_nan()) { Err(bad("a number that is none")) } else { Ok(numbers) }
 }
 
+/// A value and slopes of lines below and above its entries.
+pub fn tangent(items: [&Value; 3], network: &Network) -> Result<(usize, [Vec<f64>; 2]), Fault> {
+    let [value, below, above] = items;
+    let (value, slopes) = (index(value, network.nodes.len())?, [floats(below)?, floats(above)?]);
+    for slopes in &slopes {
+        fits(slopes, network.nodes[value].shape.count(), "slopes of lines")?;
+    }
+    Ok((value, slopes))
+}
+
 /// `[lower, upper]`: a box of so many entries, none of which is empty.
 pub fn region(value: &Value, count: usize) -> Result<Region, Fault> {
     let (lower, upper) = pair(value)?;
@@ -266,6 +276,27 @@ impl Property {
         let rows: Vec<_> = fields.list("rows")?.iter().map(row).collect::<Result<_, _>>()?;
         let condition = Condition::read(fields.get("condition")?, rows.len())?;
         Ok(Self { rows, condition })
+    }
+
+    /// The output that has to be larger than each other, if that is what is asked.
+    pub fn leader(&self) -> Option<usize> {
+        let outputs = self.rows.first()?.coefficients.len();
+        if outputs < 2 {
+            return None;
+        }
+        let leader = self.rows[0].coefficients.iter().position(|a| *a == 1.0)?;
+        let is_lead = |row: &PropertyRow, other: usize| {
+            let a = |i: usize| f64::from(u8::from(i == leader)) - f64::from(u8::from(i == other));
+            row.constant == Interval::ZERO && row.coefficients.iter().enumerate().all(|(i, c)| *c == a(i))
+        };
+        let mut others = (0..outputs).filter(|other| *other != leader);
+        // All rows are needed if the condition fails without any one of them.
+        let needed = |row: usize| {
+            let without: Vec<bool> = (0..self.rows.len()).map(|i| i != row).collect();
+            !self.condition.follows(&without)
+        };
+        let found = |other: usize| (0..self.rows.len()).any(|i| is_lead(&self.rows[i], other) && needed(i));
+        others.all(found).then_some(leader)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Why a certificate does not pass.
 
 use std::fmt;
+use std::time::{Duration, Instant};
 
 /// Why a certificate does not pass, or (inside) that there is nothing to show.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +19,24 @@ pub enum Fault {
     Malformed(String),
     /// No input is left: a box came out empty.
     Empty,
+    /// The time was up before it was decided.
+    Late,
+}
+
+/// When to stop.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Deadline(Option<Instant>);
+
+impl Deadline {
+    /// So much time from now on; no end if none is given.
+    pub fn after(limit: Option<Duration>) -> Self {
+        Self(limit.and_then(|limit| Instant::now().checked_add(limit)))
+    }
+
+    /// Refused once the time is up.
+    pub fn check(self) -> Result<(), Fault> {
+        if self.0.is_some_and(|end| Instant::now() >= end) { Err(Fault::Late) } else { Ok(()) }
+    }
 }
 
 impl Fault {
@@ -39,7 +58,7 @@ impl Fault {
                 Self::Refused { place, what, amount }
             }
             Self::Malformed(what) => Self::Malformed(format!("{}: {what}", outer.into())),
-            Self::Empty => Self::Empty,
+            Self::Empty | Self::Late => self,
         }
     }
 }
@@ -56,6 +75,7 @@ impl fmt::Display for Fault {
             }
             Self::Malformed(what) => f.write_str(what),
             Self::Empty => f.write_str("a box is empty"),
+            Self::Late => f.write_str("the time was up"),
         }
     }
 }

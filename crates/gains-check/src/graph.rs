@@ -2,14 +2,17 @@
 
 use crate::automaton::{Action, Next, Place};
 use crate::cbor::Value;
-use crate::certificate::{Fields, OdeWay, index, integer, list, number, pair, region};
-use crate::fault::Fault;
+use crate::certificate::{Fields, OdeWay, index, integer, list, number, pair, region, tangent};
+use crate::curve::Curve;
+use crate::fault::{Deadline, Fault};
 use crate::interval::{Interval, add_down};
-use crate::network::Ode;
-use crate::rows::{Changes, Linear, Slopes, Values, fits, through_dynamics};
+use crate::network::{Ode, Operator};
+use crate::rows::{Changes, Linear, Slopes, Tangents, Values, fits, through_dynamics};
 use crate::rules::{Region, each, holds};
 use crate::steps::{Form, Start, Step, step};
 
+/// Lines that are kept take the room of so many intervals.
+const LINES: usize = 8;
 /// Most vertices of one graph.
 const MAX_VERTICES: usize = 100_000;
 
@@ -28,6 +31,8 @@ struct Vertex {
     /// Number of the first edge out.
     first_edge: usize,
     step: Step,
+    /// Slopes beside functions made of pieces, stage by stage.
+    tangents: Vec<Tangents>,
 }
 
 /// A graph that was checked.
@@ -39,17 +44,27 @@ pub struct Graph {
     pub end: Region,
     /// How many intervals are kept.
     pub intervals: usize,
+    deadline: Deadline,
+}
+
+/// What checking a graph may take.
+#[derive(Clone, Copy)]
+pub struct Limits {
+    /// Intervals that may be kept.
+    pub room: usize,
+    /// When to stop.
+    pub deadline: Deadline,
 }
 
 impl Graph {
     /// Reads a graph and checks it for all starts in `argument`. `known` is what splits say of the values of the
-    /// dynamics at the start. At most `room` intervals may be kept.
+    /// dynamics at the start.
     pub fn check(
         value: &Value,
         ode: &Ode,
         argument: &Region,
         known: Option<&[Region]>,
-        room: usize,
+        Limits { room, deadline }: Limits,
     ) -> Result<Self, Fault> {
         let fields = Fields::of(value, &["ode", "form", "vertices", "end"])?;
         let form = if fields.index("form", 2)? == 1 { Form::Difference } else { Form::Independent };
@@ -63,8 +78,7 @@ impl Graph {
             .iter()
             .enumerate()
             .map(|(i, vertex)| {
-                Claim::read(vertex, i, list.len(), entries)
-                    .map_err(|fault| fault.within(format!("vertex {i}")))
+                Claim::read(vertex, i, list.len(), ode).map_err(|fault| fault.within(format!("vertex {i}")))
             })
             .collect::<Result<_, _>>()?;
         if claims[0].place != ode.solver.start() {
@@ -75,9 +89,16 @@ impl Graph {
         if let Some(known) = known {
             carried[0] = Carried::Boxes(known.to_vec());
         }
-        let mut graph = Self { form, vertices: Vec::new(), end, intervals: 0 };
+        let mut graph = Self { form, vertices: Vec::new(), end, intervals: 0, deadline };
         let mut first_edge = 0;
+        let pieced = ode
+            .dynamics
+            .nodes
+            .iter()
+            .filter(|node| matches!(node.operator, Operator::Curve(Curve::Pieced(_))));
+        let pieced: usize = pieced.map(|node| node.shape.count()).sum();
         for i in 0..claims.len() {
+            deadline.check()?;
             let got = std::mem::replace(&mut carried[i], Carried::Nothing { yet: false });
             let step =
                 claims[i].check(ode, form, &got, &claims, &graph.end).map_err(|fault| match fault {
@@ -87,13 +108,15 @@ impl Graph {
                     fault => fault.within(format!("vertex {i}")),
                 })?;
             claims[i].carry(ode, form, &step, &got, &mut carried);
-            graph.intervals += step.intervals() + argument.len();
+            graph.intervals += step.intervals() + argument.len() + LINES * pieced * step.stages.len();
             if graph.intervals > room {
                 return Err(Fault::Malformed("more memory is needed than this checker takes".into()));
             }
-            let Claim { state, out, .. } = &claims[i];
-            graph.vertices.push(Vertex { state: state.clone(), out: out.clone(), first_edge, step });
-            first_edge += out.len();
+            let Claim { state, out, tangents, .. } = &claims[i];
+            let edges = out.len();
+            let (state, out, tangents) = (state.clone(), out.clone(), tangents.clone());
+            graph.vertices.push(Vertex { state, out, first_edge, step, tangents });
+            first_edge += edges;
         }
         Ok(graph)
     }
@@ -106,6 +129,7 @@ impl Graph {
         let mut brought: Vec<Option<Linear>> =
             vec![None; self.vertices.iter().map(|vertex| vertex.out.len()).sum()];
         for vertex in self.vertices.iter().rev() {
+            self.deadline.check()?;
             for (number, edge) in (vertex.first_edge..).zip(&vertex.out) {
                 let travels = if edge.action == Action::Reject { &vertex.state } else { &vertex.step.result };
                 let row = match edge.target {
@@ -176,7 +200,7 @@ impl Graph {
                     Changes { network: dynamics, before: &step.stages[i - 1], now: &step.stages[i] };
                 through_dynamics(dynamics, dynamics.output, row, &changes)
             } else {
-                through_dynamics(dynamics, dynamics.output, row, &values(ode, step, i, &way.slopes))
+                through_dynamics(dynamics, dynamics.output, row, &vertex.values(ode, i, &way.slopes))
             };
             constant = add_down(constant, input.constant);
             for (j, earlier) in on_slopes.iter_mut().enumerate() {
@@ -198,7 +222,7 @@ impl Graph {
     /// stage.
     pub fn face(&self, ode: &Ode, value: usize, of: Linear) -> Linear {
         let slopes = Slopes::default();
-        let known = values(ode, &self.vertices[0].step, 0, &slopes);
+        let known = self.vertices[0].values(ode, 0, &slopes);
         through_dynamics(&ode.dynamics, value, of, &known)
     }
 
@@ -208,9 +232,11 @@ impl Graph {
     }
 }
 
-fn values<'a>(ode: &'a Ode, step: &'a Step, stage: usize, slopes: &'a Slopes) -> Values<'a> {
-    let stage = &step.stages[stage];
-    Values { network: &ode.dynamics, boxes: &stage.values, time: stage.time, slopes }
+impl Vertex {
+    fn values<'a>(&'a self, ode: &'a Ode, stage: usize, slopes: &'a Slopes) -> Values<'a> {
+        let (tangents, stage) = (&self.tangents[stage], &self.step.stages[stage]);
+        Values { network: &ode.dynamics, boxes: &stage.values, time: stage.time, slopes, tangents }
+    }
 }
 
 /// What all edges into a vertex carry of the values of the dynamics in its first stage.
@@ -247,11 +273,12 @@ struct Claim {
     state: Region,
     error: Option<Interval>,
     out: Vec<Edge>,
+    tangents: Vec<Tangents>,
 }
 
 impl Claim {
-    fn read(value: &Value, own: usize, vertices: usize, entries: usize) -> Result<Self, Fault> {
-        let fields = Fields::of(value, &["at", "state", "error", "out"])?;
+    fn read(value: &Value, own: usize, vertices: usize, ode: &Ode) -> Result<Self, Fault> {
+        let fields = Fields::of(value, &["at", "state", "error", "out", "lines"])?;
         let place: Vec<i64> = list(fields.get("at")?)?.iter().map(integer).collect::<Result<_, _>>()?;
         let [ticks, step, progress, fraction, rejections, settled] = place[..] else {
             return Err(Fault::Malformed("a place of other than six numbers".into()));
@@ -278,7 +305,16 @@ impl Claim {
         if out.windows(2).any(|pair| pair[0].action >= pair[1].action) {
             return Err(Fault::Malformed("edges that are not in the order of actions".into()));
         }
-        Ok(Self { place, state: region(fields.get("state")?, entries)?, error, out })
+        let mut tangents = vec![Tangents::default(); ode.solver.tableau.count()];
+        for line in fields.list("lines")? {
+            let [stage, value, below, above] = list(line)? else {
+                return Err(Fault::Malformed("lines of other than four items".into()));
+            };
+            let (value, slopes) = tangent([value, below, above], &ode.dynamics)?;
+            tangents[index(stage, ode.solver.tableau.count())?].give(value, slopes);
+        }
+        let state = region(fields.get("state")?, ode.dynamics.nodes[0].shape.count())?;
+        Ok(Self { place, state, error, out, tangents })
     }
 
     /// Takes the step from here and compares it with what is claimed.

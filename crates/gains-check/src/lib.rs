@@ -29,10 +29,11 @@ pub mod tableau;
 pub mod witness;
 
 use std::io::Read;
+use std::time::Duration;
 
 use cbor::Value;
 use certificate::{Ball, Fields, Property, region};
-use fault::Fault;
+use fault::{Deadline, Fault};
 pub use network::Model;
 use proof::{Count, Question};
 
@@ -52,10 +53,17 @@ pub enum Holds {
 
 /// Checks a certificate, given as the bytes of its file.
 pub fn check(model: &Model, bytes: &[u8]) -> Result<Holds, Fault> {
+    check_within(model, bytes, None).map(|(holds, _)| holds)
+}
+
+/// Checks a certificate within so much time, and tells in words what it is about: a certificate that holds says no more than
+/// that, whatever it is called.
+pub fn check_within(model: &Model, bytes: &[u8], limit: Option<Duration>) -> Result<(Holds, String), Fault> {
+    let deadline = Deadline::after(limit);
     let work = || {
         let unpacked = unpack(bytes).map_err(Fault::Malformed)?;
         let value = cbor::read(&unpacked).map_err(|error| Fault::Malformed(error.to_string()))?;
-        check_value(model, &value)
+        check_value(model, &value, deadline)
     };
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
@@ -87,7 +95,7 @@ pub fn unpack(bytes: &[u8]) -> Result<Vec<u8>, String> {
     if rest.is_empty() { Ok(unpacked) } else { Err("bytes after the end of the zstd frame".into()) }
 }
 
-fn check_value(model: &Model, value: &Value) -> Result<Holds, Fault> {
+fn check_value(model: &Model, value: &Value, deadline: Deadline) -> Result<(Holds, String), Fault> {
     let keys = [
         "format",
         "version",
@@ -124,8 +132,9 @@ fn check_value(model: &Model, value: &Value) -> Result<Holds, Fault> {
     let outputs = network.nodes[network.output].shape.count();
     let property =
         Property::read(fields.get("property")?, outputs).map_err(|fault| fault.within("property"))?;
-    let question = Question { network, inputs, ball, property };
-    match (fields.text("claim")?, fields.find("proof"), fields.find("witness")) {
+    let question = Question { network, inputs, ball, property, deadline };
+    let about = question.about();
+    let holds = match (fields.text("claim")?, fields.find("proof"), fields.find("witness")) {
         ("verified", Some(proof), None) => {
             proof::check(&question, proof).map(Holds::Verified).map_err(|fault| fault.within("proof"))
         }
@@ -133,5 +142,6 @@ fn check_value(model: &Model, value: &Value) -> Result<Holds, Fault> {
             witness::check(&question, witness).map(Holds::Falsified).map_err(|fault| fault.within("witness"))
         }
         _ => Err(Fault::Malformed("neither a proof nor a witness, as claimed".into())),
-    }
+    };
+    holds.map(|holds| (holds, about))
 }

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Parser;
 use gains_check::fault::Fault;
-use gains_check::{Holds, Model, check};
+use gains_check::{Holds, Model, check_within};
 
 /// Largest model file.
 const MAX_MODEL: u64 = 1 << 30;
@@ -18,7 +18,7 @@ const MAX_CERTIFICATE: u64 = 256 << 20;
 #[derive(Parser)]
 #[command(
     version,
-    after_help = "Exit codes: 0 all certificates hold, 1 some are refused, 2 some cannot be read."
+    after_help = "Exit codes: 0 all certificates hold, 1 some are refused, 2 some cannot be read or are not decided in time."
 )]
 struct Arguments {
     /// The model file (safetensors) the certificates are about
@@ -29,6 +29,14 @@ struct Arguments {
     /// One line of JSON for each certificate
     #[arg(long)]
     json: bool,
+    /// Give up on a certificate after so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| format!("`{text}` is not a number of seconds"))?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
 fn read(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
@@ -40,17 +48,20 @@ fn read(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
 }
 
 /// What is printed of a certificate, and what it adds to the exit code.
-fn report(path: &Path, outcome: &Result<Holds, Fault>, seconds: f64, json: bool) -> (String, u8) {
+fn report(path: &Path, outcome: &Result<(Holds, String), Fault>, seconds: f64, json: bool) -> (String, u8) {
     let (word, detail, code) = match outcome {
-        Ok(Holds::Verified(count)) => {
+        Ok((Holds::Verified(count), about)) => {
             let detail = format!(
-                "verified ({} nodes, {} vertices, {} edges, {} rows)",
+                "verified: {about} ({} nodes, {} vertices, {} edges, {} rows)",
                 count.nodes, count.vertices, count.edges, count.rows
             );
             ("holds", detail, 0)
         }
-        Ok(Holds::Falsified(outputs)) => ("holds", format!("falsified (outputs about {outputs:?})"), 0),
+        Ok((Holds::Falsified(outputs), about)) => {
+            ("holds", format!("falsified: {about} (outputs about {outputs:?})"), 0)
+        }
         Err(fault @ Fault::Malformed(_)) => ("unreadable", fault.to_string(), 2),
+        Err(Fault::Late) => ("unfinished", Fault::Late.to_string(), 2),
         Err(fault) => ("refused", fault.to_string(), 1),
     };
     let path = path.display().to_string();
@@ -81,8 +92,8 @@ fn main() -> ExitCode {
     let mut worst = 0;
     for path in &arguments.certificates {
         let start = Instant::now();
-        let outcome =
-            read(path, MAX_CERTIFICATE).map_err(Fault::Malformed).and_then(|bytes| check(&model, &bytes));
+        let bytes = read(path, MAX_CERTIFICATE).map_err(Fault::Malformed);
+        let outcome = bytes.and_then(|bytes| check_within(&model, &bytes, arguments.timeout));
         let (line, code) = report(path, &outcome, start.elapsed().as_secs_f64(), arguments.json);
         println!("{line}");
         worst = worst.max(code);

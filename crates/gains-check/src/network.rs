@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::automaton::{Solver, SolverDescription};
-use crate::curve::Curve;
+use crate::curve::{Curve, Pieced};
 use crate::interval::Interval;
 use crate::matrix::Matrix;
 use crate::safetensors::{self, Tensors};
@@ -74,6 +74,10 @@ pub enum Operator {
     Curve(Curve),
     /// The sum of all arguments.
     Sum,
+    /// The product of two arguments, entry by entry.
+    Product,
+    /// The larger one of two arguments, entry by entry.
+    Maximum,
     /// All arguments, one after the other.
     Concat,
     /// The solution of an ODE at its end, from the argument on.
@@ -171,7 +175,23 @@ fn usual_eps() -> f64 {
     1e-5
 }
 
-/// The layers that certificates of version 1 know; others are refused by name.
+fn one() -> f64 {
+    1.0
+}
+
+fn minus_one() -> f64 {
+    -1.0
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+enum Approximation {
+    #[default]
+    None,
+    Tanh,
+}
+
+/// The layers that certificates know; others are refused by name.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 enum Layer {
@@ -215,6 +235,52 @@ enum Layer {
     Absolute {},
     Sigmoid {},
     Tanh {},
+    Softplus {},
+    Silu {},
+    Gelu {
+        #[serde(default)]
+        approximate: Approximation,
+    },
+    Elu {
+        #[serde(default = "one")]
+        alpha: f64,
+    },
+    Sin {},
+    Cos {},
+    Square {},
+    Clamp {
+        low: f64,
+        high: f64,
+    },
+    Hardtanh {
+        #[serde(default = "minus_one")]
+        low: f64,
+        #[serde(default = "one")]
+        high: f64,
+    },
+    Relu6 {},
+    MaxPool2d {
+        kernel: Pair,
+        stride: Pair,
+        #[serde(default)]
+        padding: Pair,
+    },
+    GroupNorm {
+        name: String,
+        groups: usize,
+        channels: usize,
+        #[serde(default = "usual_eps")]
+        eps: f64,
+        #[serde(default = "yes")]
+        affine: bool,
+    },
+    LayerNorm {
+        name: String,
+        #[serde(default = "usual_eps")]
+        eps: f64,
+        #[serde(default = "yes")]
+        affine: bool,
+    },
     Slice {
         first: usize,
         length: usize,
@@ -254,6 +320,8 @@ enum Layer {
 #[serde(rename_all = "snake_case")]
 enum Join {
     Add,
+    Product,
+    Max,
     Concat,
 }
 
@@ -303,6 +371,39 @@ impl Builder<'_> {
             Layer::LeakyRelu { slope } => Err(format!("a slope of {slope} is not between 0 and 1")),
             Layer::Sigmoid {} => self.curve(input, Curve::Sigmoid),
             Layer::Tanh {} => self.curve(input, Curve::Tanh),
+            Layer::Softplus {} => self.pieced(input, Pieced::Softplus),
+            Layer::Silu {} => self.pieced(input, Pieced::Silu),
+            Layer::Gelu { approximate: Approximation::None } => self.pieced(input, Pieced::Gelu),
+            Layer::Gelu { approximate: Approximation::Tanh } => self.pieced(input, Pieced::GeluTanh),
+            Layer::Elu { alpha } if (0.0..=1000.0).contains(&alpha) => {
+                self.pieced(input, Pieced::Elu { alpha })
+            }
+            Layer::Elu { alpha } => Err(format!("an alpha of {alpha}")),
+            Layer::Sin {} => self.pieced(input, Pieced::Wave { cosine: false }),
+            Layer::Cos {} => self.pieced(input, Pieced::Wave { cosine: true }),
+            Layer::Square {} => self.pieced(input, Pieced::Square),
+            Layer::Relu6 {} => self.pieced(input, Pieced::Clamp { low: 0.0, high: 6.0 }),
+            Layer::Clamp { low, high } | Layer::Hardtanh { low, high } => match low <= high {
+                true => self.pieced(input, Pieced::Clamp { low, high }),
+                false => Err(format!("nothing is between {low} and {high}")),
+            },
+            Layer::MaxPool2d { kernel, stride, padding } => self.max_pool(input, kernel, stride, padding),
+            Layer::GroupNorm { name, groups, channels, eps, affine } => {
+                if channels != shape.channels {
+                    return Err(format!("it gets {} channels", shape.channels));
+                }
+                let normal = self.group_norm(input, groups, eps)?;
+                let of = affine.then_some((name.as_str(), vec![channels]));
+                self.weighted(normal, of)
+            }
+            Layer::LayerNorm { name, eps, affine } => {
+                let normal = self.group_norm(input, 1, eps)?;
+                let sides = match shape.is_vector() {
+                    true => vec![shape.channels],
+                    false => vec![shape.channels, shape.height, shape.width],
+                };
+                self.weighted(normal, affine.then_some((name.as_str(), sides)))
+            }
             Layer::Normalize { mean, std } => {
                 if mean.len() != shape.channels || std.len() != mean.len() || std.iter().any(|x| *x <= 0.0) {
                     return Err("one mean and one positive std per channel are needed".into());
@@ -369,6 +470,119 @@ impl Builder<'_> {
 
     fn curve(&mut self, input: usize, curve: Curve) -> Result<usize, String> {
         self.push(Operator::Curve(curve), vec![input], self.network.nodes[input].shape)
+    }
+
+    fn pieced(&mut self, input: usize, pieced: Pieced) -> Result<usize, String> {
+        self.curve(input, Curve::Pieced(pieced))
+    }
+
+    /// The largest entries under a kernel, along columns and then along rows: one value for each tap, then maxima. A tap
+    /// beside the image is the nearest one inside.
+    fn max_pool(&mut self, input: usize, kernel: Pair, stride: Pair, padding: Pair) -> Result<usize, String> {
+        let sides = [(kernel.0, stride.0, padding.0), (kernel.1, stride.1, padding.1)];
+        if sides.iter().any(|&(kernel, stride, padding)| {
+            !(1..=64).contains(&kernel) || stride == 0 || padding > kernel / 2
+        }) {
+            return Err("a kernel beyond 64, no stride, or too much padding".into());
+        }
+        let mut value = input;
+        for (along, (kernel, stride, padding)) in sides.into_iter().enumerate() {
+            let shape = self.network.nodes[value].shape;
+            let side = if along == 0 { shape.height } else { shape.width };
+            if (kernel, stride, padding) == (1, 1, 0) {
+                continue;
+            }
+            let room = (side + 2 * padding).checked_sub(kernel).ok_or("the kernel does not fit")?;
+            let places = room / stride + 1;
+            let to = match along {
+                0 => Shape::new(places, shape.width, shape.channels)?,
+                _ => Shape::new(shape.height, places, shape.channels)?,
+            };
+            // All taps at a place are from `first` to `last`.
+            let first = |place: usize| (place * stride).saturating_sub(padding);
+            let last = |place: usize| (place * stride + kernel - 1).saturating_sub(padding).min(side - 1);
+            if (0..places).any(|place| first(place) > last(place) || place * stride + kernel <= padding) {
+                return Err("a kernel beside the image".into());
+            }
+            let taps = (0..kernel).map(|tap| {
+                self.moves(value, to, |i| {
+                    let (pixel, channel) = (i / to.channels, i % to.channels);
+                    let (row, column) = (pixel / to.width, pixel % to.width);
+                    let place = if along == 0 { row } else { column };
+                    let from = (place * stride + tap).saturating_sub(padding);
+                    let from = from.clamp(first(place), last(place));
+                    let (row, column) = if along == 0 { (from, column) } else { (row, from) };
+                    Some(shape.entry(row, column, channel))
+                })
+            });
+            let taps = taps.collect::<Result<_, _>>()?;
+            value = self.largest(taps)?;
+        }
+        Ok(value)
+    }
+
+    /// Maxima of pairs of values, and of pairs of those, until one is left.
+    fn largest(&mut self, mut values: Vec<usize>) -> Result<usize, String> {
+        while values.len() > 1 {
+            let of = |pair: &[usize]| match pair {
+                [_, _] => self.push(Operator::Maximum, pair.to_vec(), self.network.nodes[pair[0]].shape),
+                _ => Ok(pair[0]),
+            };
+            values = values.chunks(2).map(of).collect::<Result<_, _>>()?;
+        }
+        values.first().copied().ok_or_else(|| "nothing to take the largest of".into())
+    }
+
+    /// y / √(mean of y² + ε) with y = x − mean, of groups of channels. The clamp at the end changes nothing: with n entries
+    /// in a group no result is beyond √n.
+    fn group_norm(&mut self, input: usize, groups: usize, eps: f64) -> Result<usize, String> {
+        let shape = self.network.nodes[input].shape;
+        if groups == 0 || shape.channels % groups != 0 || !(1e-12..=1.0).contains(&eps) {
+            return Err(format!("{} channels in {groups} groups, eps {eps}", shape.channels));
+        }
+        let (size, per_group) = (shape.count() / groups, shape.channels / groups);
+        // n x − Σ x for what is left beside the mean, Σ x for the mean, both divided by n.
+        let means = |rest: bool| -> Result<Operator, String> {
+            let mut matrix = Matrix::new(shape.count());
+            for i in 0..shape.count() {
+                let group = i % shape.channels / per_group;
+                for j in (0..shape.count()).filter(|j| j % shape.channels / per_group == group) {
+                    let own = if i == j { size as f64 } else { 0.0 };
+                    matrix.push(j, if rest { own - 1.0 } else { 1.0 })?;
+                }
+                matrix.end_row(0.0)?;
+            }
+            matrix.divisor = Some(size as f64);
+            Ok(Operator::Affine(matrix))
+        };
+        if shape.count().checked_mul(size).is_none_or(|work| work > MAX_SIZE) {
+            return Err("the groups are too large for this checker".into());
+        }
+        let rest = self.push(means(true)?, vec![input], shape)?;
+        let square = self.pieced(rest, Pieced::Square)?;
+        let variance = self.push(means(false)?, vec![square], shape)?;
+        let factor = self.pieced(variance, Pieced::InverseRoot { eps })?;
+        let scaled = self.push(Operator::Product, vec![rest, factor], shape)?;
+        let most = f64::from((1.001 * (size as f64).sqrt()) as f32);
+        self.pieced(scaled, Pieced::Clamp { low: -most, high: most })
+    }
+
+    /// A factor and a summand for each channel or, listed channel by channel, each entry; none if there are no weights.
+    fn weighted(&mut self, input: usize, of: Option<(&str, Vec<usize>)>) -> Result<usize, String> {
+        let Some((name, sides)) = of else { return Ok(input) };
+        let shape = self.network.nodes[input].shape;
+        let read = |part: &str| -> Result<Vec<Interval>, String> {
+            let numbers = self.tensor(name, part, &sides)?;
+            let place = shape.by_channel();
+            let mut spread = vec![Interval::ZERO; shape.count()];
+            for (i, &at) in place.iter().enumerate() {
+                spread[at] =
+                    Interval::point(if sides.len() == 1 { numbers[at % shape.channels] } else { numbers[i] });
+            }
+            Ok(spread)
+        };
+        let operator = Operator::Scale(read("weight")?, read("bias")?);
+        self.push(operator, vec![input], shape)
     }
 
     /// A tensor that must have this shape.
@@ -449,7 +663,7 @@ impl Builder<'_> {
                 }
             }
         }
-        self.affine(matrix, input, result)
+        self.push(Operator::Affine(matrix), vec![input], result)
     }
 
     fn linear(&mut self, name: &str, out: usize, timed: bool, input: usize) -> Result<usize, String> {
@@ -467,15 +681,7 @@ impl Builder<'_> {
                 matrix.time.push(Interval::point(row[0]));
             }
         }
-        self.affine(matrix, input, Shape::vector(out)?)
-    }
-
-    /// The time counts in dynamics only.
-    fn affine(&mut self, matrix: Matrix, input: usize, shape: Shape) -> Result<usize, String> {
-        if self.places == Places::Network && !matrix.time.is_empty() {
-            return Err("only layers of dynamics know the time".into());
-        }
-        self.push(Operator::Affine(matrix), vec![input], shape)
+        self.push(Operator::Affine(matrix), vec![input], Shape::vector(out)?)
     }
 
     /// Averages: sums divided by the size of the kernel.
@@ -537,11 +743,19 @@ impl Builder<'_> {
         let ends: Vec<usize> = ends.collect::<Result<_, _>>()?;
         let shapes: Vec<Shape> = ends.iter().map(|&end| self.network.nodes[end].shape).collect();
         let first = *shapes.first().ok_or("no branches")?;
-        if join == Join::Add && shapes.iter().all(|shape| *shape == first) {
-            return self.push(Operator::Sum, ends, first);
-        }
-        if join == Join::Add || shapes.iter().any(|s| (s.height, s.width) != (first.height, first.width)) {
-            return Err("the branches have different shapes".into());
+        let alike = match join {
+            Join::Concat => shapes.iter().all(|s| (s.height, s.width) == (first.height, first.width)),
+            _ => shapes.iter().all(|shape| *shape == first),
+        };
+        match join {
+            _ if !alike => return Err("the branches have different shapes".into()),
+            Join::Add => return self.push(Operator::Sum, ends, first),
+            Join::Max => return self.largest(ends),
+            Join::Product => {
+                let times = |x: usize, y: &usize| self.push(Operator::Product, vec![x, *y], first);
+                return ends[1..].iter().try_fold(ends[0], times);
+            }
+            Join::Concat => {}
         }
         let channels = shapes.iter().map(|shape| shape.channels).sum();
         let to = Shape::new(first.height, first.width, channels)?;

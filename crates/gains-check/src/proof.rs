@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::cbor::Value;
-use crate::certificate::{Ball, Fields, Property, Way, ends, list};
-use crate::fault::Fault;
-use crate::graph::Graph;
+use crate::certificate::{Ball, Fields, Property, Way, ends, list, tangent};
+use crate::fault::{Deadline, Fault};
+use crate::graph::{Graph, Limits};
 use crate::interval::{Interval, add_down};
 use crate::network::{Network, Ode, Operator};
-use crate::rows::{Linear, Row, Values, back, fits};
+use crate::rows::{Linear, Row, Tangents, Values, back, fits};
 use crate::rules::{Region, image, meet};
 
 /// What a proof is about.
@@ -22,6 +22,24 @@ pub struct Question<'a> {
     pub ball: Option<Ball>,
     /// What must hold of its outputs.
     pub property: Property,
+    /// When to stop.
+    pub deadline: Deadline,
+}
+
+impl Question<'_> {
+    /// In words: how far inputs vary, and what is asked.
+    pub fn about(&self) -> String {
+        let widths = self.inputs.iter().map(|x| x.high - x.low);
+        let (all, varying) = (self.inputs.len(), widths.clone().filter(|width| *width > 0.0).count());
+        let widest = widths.fold(0.0, f64::max);
+        let ball = if self.ball.is_some() { " in a ball" } else { "" };
+        let rows = &self.property.rows;
+        let asked = match self.property.leader() {
+            Some(leader) => format!("output {leader} is the largest of {}", rows[0].coefficients.len()),
+            None => format!("a condition on {} linear functions of the outputs", rows.len()),
+        };
+        format!("{varying} of {all} inputs vary by up to {widest:.6}{ball}; {asked}")
+    }
 }
 
 /// Most intervals that are kept at a time: 400 MB.
@@ -75,6 +93,8 @@ struct Known {
     constraints: Vec<Constraint>,
     cuts: Vec<Linear>,
     shown: Vec<bool>,
+    /// Slopes beside functions made of pieces.
+    tangents: Tangents,
 }
 
 /// What a proof consists of, counted.
@@ -95,7 +115,8 @@ pub fn check(question: &Question, proof: &Value) -> Result<Count, Fault> {
     let network = question.network;
     let boxes = network.nodes.iter().map(|node| vec![Interval::ALL; node.shape.count()]).collect();
     let shown = vec![false; question.property.rows.len()];
-    let known = Known { boxes, graphs: BTreeMap::new(), constraints: vec![], cuts: vec![], shown };
+    let (constraints, cuts, tangents) = (vec![], vec![], Tangents::default());
+    let known = Known { boxes, graphs: BTreeMap::new(), constraints, cuts, shown, tangents };
     let mut checker = Checker { question, count: Count::default(), room: MAX_INTERVALS };
     checker.node(proof, &known)?;
     Ok(checker.count)
@@ -120,7 +141,7 @@ impl Checker<'_> {
 
     fn node_in_room(&mut self, value: &Value, above: &Known) -> Result<(), Fault> {
         self.count.nodes += 1;
-        let fields = Fields::of(value, &["boxes", "graphs", "cuts", "rows", "split"])?;
+        let fields = Fields::of(value, &["boxes", "graphs", "lines", "cuts", "rows", "split"])?;
         let mut known = above.clone();
         match self.work(&fields, &mut known) {
             Err(Fault::Empty) => return Ok(()),
@@ -146,6 +167,13 @@ impl Checker<'_> {
         for (i, cut) in fields.list("cuts")?.iter().enumerate() {
             let cut = self.cut(cut, known).map_err(|fault| fault.within(format!("cut {i}")))?;
             known.cuts.push(cut);
+        }
+        for line in fields.list("lines")? {
+            let [value, below, above] = list(line)? else {
+                return Err(Fault::Malformed("lines of other than three items".into()));
+            };
+            let (value, slopes) = tangent([value, below, above], network)?;
+            known.tangents.give(value, slopes);
         }
         for index in 0..network.nodes.len() {
             self.value(index, graphs.get(&index).copied(), known)
@@ -195,7 +223,8 @@ impl Checker<'_> {
             }
         }
         let argument = &known.boxes[self.question.network.nodes[index].arguments[0]];
-        let graph = Graph::check(graph, ode, argument, starts.as_deref(), self.room)?;
+        let limits = Limits { room: self.room, deadline: self.question.deadline };
+        let graph = Graph::check(graph, ode, argument, starts.as_deref(), limits)?;
         self.room -= graph.intervals;
         let (vertices, edges) = graph.size();
         self.count.vertices += vertices;
@@ -339,9 +368,11 @@ impl Checker<'_> {
 
     /// Takes a function of `value` back, value by value, to the inputs and the stops of a way.
     fn back(&mut self, value: usize, of: Linear, way: &Way, known: &Known) -> Result<Row, Fault> {
+        self.question.deadline.check()?;
         self.count.rows += 1;
         let network = self.question.network;
-        let lines = Values { network, boxes: &known.boxes, time: Interval::ZERO, slopes: &way.slopes };
+        let (boxes, slopes, tangents) = (&known.boxes, &way.slopes, &known.tangents);
+        let lines = Values { network, boxes, time: Interval::ZERO, slopes, tangents };
         let mut extra: BTreeMap<usize, Vec<Linear>> = BTreeMap::new();
         for &(constraint, factor) in &way.multipliers {
             let (value, row) = self.constraint_row(&known.constraints[constraint], factor, known)?;

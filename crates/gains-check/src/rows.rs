@@ -4,13 +4,14 @@
 //! replaced by one on the operator's arguments that is nowhere above it. Coefficients are float64 numbers; what
 //! rounding makes of them is off by some ρ, and ρ · max |x| over the box of the value x is taken off the constant.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use crate::curve::{Curve, Line};
 use crate::fault::Fault;
 use crate::interval::{Dot, Interval, add_down, mul_down};
 use crate::network::{Network, Operator};
-use crate::rules::Region;
+use crate::rules::{Leader, Region};
 use crate::steps::Stage;
 
 /// A linear function of one value.
@@ -94,6 +95,80 @@ pub trait Knowledge {
     fn shift(&self, index: usize, row: usize) -> Interval;
     /// Lines below and above the activation that makes a value, for entry `entry`.
     fn lines(&self, index: usize, entry: usize, curve: Curve) -> (Line, Line);
+    /// Planes below and above the product or maximum that makes a value, for entry `entry`.
+    fn planes(&self, index: usize, entry: usize) -> (Plane, Plane);
+}
+
+/// `x` times the first argument plus `y` times the second one plus `constant`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plane {
+    /// Slope in the first argument.
+    pub x: f64,
+    /// Slope in the second one.
+    pub y: f64,
+    /// Value where both are zero.
+    pub constant: f64,
+}
+
+impl Plane {
+    /// With these slopes above a function (or below it) in the four corners of a rectangle, where its values are given.
+    fn at_corners(
+        (x, y): (Interval, Interval),
+        slopes: (f64, f64),
+        above: bool,
+        value: impl Fn(f64, f64) -> Interval,
+    ) -> Self {
+        let corners = [(x.low, y.low), (x.low, y.high), (x.high, y.low), (x.high, y.high)];
+        let rest = corners
+            .map(|(p, q)| value(p, q) - (slopes.0 * Interval::point(p) + slopes.1 * Interval::point(q)));
+        let constant = match above {
+            true => rest.iter().map(|rest| rest.high).fold(f64::NEG_INFINITY, f64::max),
+            false => rest.iter().map(|rest| rest.low).fold(f64::INFINITY, f64::min),
+        };
+        Self { x: slopes.0, y: slopes.1, constant }
+    }
+
+    /// Planes below and above x y. What is left of it beside a plane is linear in x and in y: least and largest in corners.
+    fn of_product(x: Interval, y: Interval) -> (Self, Self) {
+        let (slopes, product) = ((y.middle(), x.middle()), |p: f64, q: f64| p * Interval::point(q));
+        let plane = |above: bool| Self::at_corners((x, y), slopes, above, product);
+        (plane(false), plane(true))
+    }
+
+    /// Planes below and above max(x, y): both arguments are below, and since it is convex, what is above in corners is.
+    fn of_maximum(x: Interval, y: Interval) -> (Self, Self) {
+        let first = Self { x: 1.0, y: 0.0, constant: 0.0 };
+        let second = Self { x: 0.0, y: 1.0, constant: 0.0 };
+        match Leader::of(x, y) {
+            Leader::First => return (first, first),
+            Leader::Second => return (second, second),
+            Leader::Either => {}
+        }
+        let below = if x.middle() >= y.middle() { first } else { second };
+        (below, Self::above_maximum(x, y))
+    }
+
+    /// The mean of the planes through the corner where both are least and its two neighbours, and where both are largest.
+    fn above_maximum(x: Interval, y: Interval) -> Self {
+        let slope = |along: Interval, other: f64| {
+            let slope = (along.high.max(other) - along.low.max(other)) / (along.high - along.low);
+            if slope.is_finite() { slope.clamp(0.0, 1.0) } else { 0.0 }
+        };
+        let mean =
+            |along: Interval, other: Interval| 0.5 * slope(along, other.low) + 0.5 * slope(along, other.high);
+        let larger = |p: f64, q: f64| Interval::point(p.max(q));
+        Self::at_corners((x, y), (mean(x, y), mean(y, x)), true, larger)
+    }
+
+    /// From a plane above a function to one below minus that function.
+    fn negated(self) -> Self {
+        Self { x: -self.x, y: -self.y, constant: -self.constant }
+    }
+
+    /// From a plane above max(−x, −y), as a function of −x and −y, to one below min(x, y), as a function of x and y.
+    fn below_minimum(self) -> Self {
+        Self { constant: -self.constant, ..self }
+    }
 }
 
 /// Moves a function of value `index` to its arguments.
@@ -143,6 +218,23 @@ pub fn back(network: &Network, index: usize, row: &mut Row, of: Vec<f64>, known:
                 .collect();
             let boxes = known.boxes(argument);
             row.add(argument, Linear::settle(products.into_iter(), constant, boxes), boxes);
+        }
+        Operator::Product | Operator::Maximum => {
+            let mut constant = 0.0;
+            let none = || vec![Interval::ZERO; of.len()];
+            let (mut on_first, mut on_second) = (none(), none());
+            for (entry, &a) in of.iter().enumerate().filter(|(_, a)| **a != 0.0) {
+                let (lower, upper) = known.planes(index, entry);
+                let plane = if a > 0.0 { lower } else { upper };
+                constant = nothing_if_nan(add_down(constant, mul_down(a, plane.constant)));
+                on_first[entry] = a * Interval::point(plane.x);
+                on_second[entry] = a * Interval::point(plane.y);
+            }
+            for (&argument, on) in node.arguments.iter().zip([on_first, on_second]) {
+                let boxes = known.boxes(argument);
+                row.add(argument, Linear::settle(on.into_iter(), constant, boxes), boxes);
+                constant = 0.0;
+            }
         }
         Operator::Sum => {
             for &argument in &node.arguments {
@@ -194,6 +286,38 @@ impl Slopes {
     }
 }
 
+/// Slopes of the lines beside functions made of pieces, and what came of them.
+#[derive(Clone, Debug, Default)]
+pub struct Tangents {
+    /// Of the lines below and above the entries of a value; where none are given, the chord.
+    pub given: BTreeMap<usize, [Vec<f64>; 2]>,
+    /// Lines by value and entry that were worked out already, with what they hold for.
+    found: RefCell<BTreeMap<(usize, usize), (Interval, (Line, Line))>>,
+}
+
+impl Tangents {
+    /// Other slopes for a value.
+    pub fn give(&mut self, index: usize, slopes: [Vec<f64>; 2]) {
+        self.given.insert(index, slopes);
+        self.found.get_mut().clear();
+    }
+
+    fn lines(&self, index: usize, entry: usize, curve: Curve, x: Interval) -> (Line, Line) {
+        if let Some((on, lines)) = self.found.borrow().get(&(index, entry))
+            && *on == x
+        {
+            return *lines;
+        }
+        let slopes = match self.given.get(&index) {
+            Some([below, above]) => (below[entry], above[entry]),
+            None => (curve.chord(x), curve.chord(x)),
+        };
+        let lines = curve.lines(x, slopes);
+        self.found.borrow_mut().insert((index, entry), (x, lines));
+        lines
+    }
+}
+
 /// Lines of the operators of a network, which an array of boxes belongs to.
 pub struct Values<'a> {
     /// The network.
@@ -204,6 +328,8 @@ pub struct Values<'a> {
     pub time: Interval,
     /// Slopes below kinks.
     pub slopes: &'a Slopes,
+    /// Slopes beside functions made of pieces.
+    pub tangents: &'a Tangents,
 }
 
 impl Knowledge for Values<'_> {
@@ -221,7 +347,19 @@ impl Knowledge for Values<'_> {
 
     fn lines(&self, index: usize, entry: usize, curve: Curve) -> (Line, Line) {
         let x = self.boxes[self.network.nodes[index].arguments[0]][entry];
-        curve.lines(x, self.slopes.wish(index, entry, x))
+        match curve {
+            Curve::Pieced(_) => self.tangents.lines(index, entry, curve, x),
+            _ => curve.lines(x, (self.slopes.wish(index, entry, x), 0.0)),
+        }
+    }
+
+    fn planes(&self, index: usize, entry: usize) -> (Plane, Plane) {
+        let node = &self.network.nodes[index];
+        let (x, y) = (self.boxes[node.arguments[0]][entry], self.boxes[node.arguments[1]][entry]);
+        match node.operator {
+            Operator::Maximum => Plane::of_maximum(x, y),
+            _ => Plane::of_product(x, y),
+        }
     }
 }
 
@@ -257,6 +395,33 @@ impl Knowledge for Changes<'_> {
         // The change of −f has the slopes −[m, M].
         let upper = line_below_change(-slopes, d, -change);
         (lower, Line { slope: -upper.slope, intercept: -upper.intercept })
+    }
+
+    fn planes(&self, index: usize, entry: usize) -> (Plane, Plane) {
+        let node = &self.network.nodes[index];
+        let (x, y) = (node.arguments[0], node.arguments[1]);
+        let (dx, dy) = (self.now.changes[x][entry], self.now.changes[y][entry]);
+        if let Operator::Maximum = node.operator {
+            let only = |x: f64, y: f64| (Plane { x, y, constant: 0.0 }, Plane { x, y, constant: 0.0 });
+            let both = (&self.before.values[..], &self.now.values[..]);
+            return match Leader::steady(both, &node.arguments, entry) {
+                Leader::First => only(1.0, 0.0),
+                Leader::Second => only(0.0, 1.0),
+                // From min(dx, dy) = −max(−dx, −dy) to max(dx, dy).
+                Leader::Either => {
+                    (Plane::above_maximum(-dx, -dy).below_minimum(), Plane::above_maximum(dx, dy))
+                }
+            };
+        }
+        // x' dy + y dx: a line for each term.
+        let (new_x, old_y) = (self.now.values[x][entry], self.before.values[y][entry]);
+        let below = |sign: f64| {
+            let in_x = line_below_change(sign * old_y, dx, Interval::ALL);
+            let in_y = line_below_change(sign * new_x, dy, Interval::ALL);
+            let constant = nothing_if_nan(add_down(in_x.intercept, in_y.intercept));
+            Plane { x: in_x.slope, y: in_y.slope, constant }
+        };
+        (below(1.0), below(-1.0).negated())
     }
 }
 

@@ -23,9 +23,39 @@ pub fn image(network: &Network, index: usize, boxes: &[Region], time: Interval) 
                 |sum: Region, &next: &usize| sum.iter().zip(&boxes[next]).map(|(&a, &b)| a + b).collect();
             node.arguments[1..].iter().fold(boxes[node.arguments[0]].clone(), add)
         }
+        Operator::Product => each(&boxes[node.arguments[0]], &boxes[node.arguments[1]], |x, y| x * y),
+        Operator::Maximum => each(&boxes[node.arguments[0]], &boxes[node.arguments[1]], Interval::max),
         Operator::Concat => {
             node.arguments.iter().flat_map(|&argument| boxes[argument].iter().copied()).collect()
         }
+    }
+}
+
+/// Which of two numbers is the larger one wherever they are in their intervals.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Leader {
+    /// The first.
+    First,
+    /// The second.
+    Second,
+    /// Now this one, now that one.
+    Either,
+}
+
+impl Leader {
+    /// Of two intervals.
+    pub fn of(x: Interval, y: Interval) -> Self {
+        match (x.low >= y.high, y.low >= x.high) {
+            (true, _) => Self::First,
+            (_, true) => Self::Second,
+            _ => Self::Either,
+        }
+    }
+
+    /// Of entry `entry` of two arguments, in both of two evaluations.
+    pub fn steady((before, now): (&[Region], &[Region]), arguments: &[usize], entry: usize) -> Self {
+        let of = |boxes: &[Region]| Self::of(boxes[arguments[0]][entry], boxes[arguments[1]][entry]);
+        if of(before) == of(now) { of(now) } else { Self::Either }
     }
 }
 
@@ -54,6 +84,25 @@ pub fn change(
             let argument = node.arguments[0];
             let both = before[argument].iter().zip(&now[argument]);
             both.zip(&changes[argument]).map(|((&p, &q), &d)| curve.slopes(p.hull(q)) * d).collect()
+        }
+        // x'y' − xy = x' (y' − y) + y (x' − x).
+        Operator::Product => {
+            let (x, y) = (node.arguments[0], node.arguments[1]);
+            each(
+                &each(&now[x], &changes[y], |x, d| x * d),
+                &each(&before[y], &changes[x], |y, d| y * d),
+                |a, b| a + b,
+            )
+        }
+        // A maximum changes by what one of both does, or by something in between.
+        Operator::Maximum => {
+            let (x, y) = (node.arguments[0], node.arguments[1]);
+            let one = |entry: usize| match Leader::steady((before, now), &node.arguments, entry) {
+                Leader::First => changes[x][entry],
+                Leader::Second => changes[y][entry],
+                Leader::Either => changes[x][entry].hull(changes[y][entry]),
+            };
+            (0..changes[x].len()).map(one).collect()
         }
         _ => image(network, index, changes, time),
     }

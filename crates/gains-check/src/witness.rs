@@ -3,7 +3,7 @@
 use crate::automaton::{Action, Next, Place};
 use crate::cbor::Value;
 use crate::certificate::{Fields, PropertyRow, floats, integer, list};
-use crate::fault::Fault;
+use crate::fault::{Deadline, Fault};
 use crate::interval::Interval;
 use crate::network::{Network, Ode, Operator};
 use crate::proof::Question;
@@ -26,7 +26,7 @@ pub fn check(question: &Question, value: &Value) -> Result<Vec<f64>, Fault> {
     let outputs = run(question.network, boxes, &mut |ode, state| {
         let claim = claims.next().ok_or_else(|| Fault::wrong("no actions"))?;
         let numbers: Vec<i64> = list(claim)?.iter().map(integer).collect::<Result<_, _>>()?;
-        let (end, moves) = solve(ode, state, numbers.len())?;
+        let (end, moves) = solve(ode, state, numbers.len(), question.deadline)?;
         for (i, (number, made)) in numbers.iter().zip(&moves).enumerate() {
             let leads = Action::numbered(*number).and_then(|action| ode.solver.after(made.place, action));
             if leads != ode.solver.after(made.place, made.action) {
@@ -80,10 +80,16 @@ pub struct Move {
 }
 
 /// The only trajectory from a small box of states, of at most `limit` steps.
-pub fn solve(ode: &Ode, mut state: Region, limit: usize) -> Result<(Region, Vec<Move>), Fault> {
+pub fn solve(
+    ode: &Ode,
+    mut state: Region,
+    limit: usize,
+    deadline: Deadline,
+) -> Result<(Region, Vec<Move>), Fault> {
     let solver = &ode.solver;
     let (mut place, mut moves) = (solver.start(), Vec::new());
     while moves.len() < limit {
+        deadline.check()?;
         let start = Start {
             state: &state,
             time: solver.time(place),

@@ -45,6 +45,20 @@ fn models_that_cannot_be_read_are_one_line() {
 }
 
 #[test]
+fn what_is_claimed_is_said_and_time_is_limited() {
+    let (model, good) = (data("8025.safetensors"), data("8025-0-holds.cert"));
+    let (_, out, _) = run(&[&model, &good]);
+    assert!(out.contains("inputs vary by up to"), "{out}");
+    let (code, out, _) = run(&[Path::new("--timeout"), Path::new("0"), &model, &good]);
+    assert_eq!(code, 2);
+    assert!(out.contains("unfinished: the time was up"), "{out}");
+    let (code, ..) = run(&[Path::new("--timeout"), Path::new("600"), &model, &good]);
+    assert_eq!(code, 0);
+    let (code, _, error) = run(&[Path::new("--timeout"), Path::new("soon"), &model, &good]);
+    assert!(code == 2 && error.contains("number of seconds"), "{error}");
+}
+
+#[test]
 fn json_has_a_line_for_each() {
     let flag = PathBuf::from("--json");
     let (_, out, _) =

@@ -5,14 +5,16 @@
 mod support;
 
 use gains_check::cbor::{self, Value};
+use gains_check::fault::Deadline;
 use gains_check::interval::Interval;
 use gains_check::witness::{run, solve};
 use gains_check::{Holds, Model, check};
-use support::{Item, small_cases};
+use support::{Item, kinds_cases, small_cases};
 
 /// Flips `count` random bits, one at a time, in proofs that hold.
 fn flip(count: usize, seed: u64) {
-    let cases: Vec<_> = small_cases().into_iter().filter(|case| case.holds).collect();
+    let cases = small_cases().into_iter().chain(kinds_cases());
+    let cases: Vec<_> = cases.filter(|case| case.holds).collect();
     let models: Vec<Model> = cases.iter().map(|case| Model::read(&case.model).unwrap()).collect();
     let mut random = fastrand::Rng::with_seed(seed);
     let mut accepted = 0;
@@ -66,8 +68,9 @@ fn try_points(model: &Model, bytes: &[u8], random: &mut fastrand::Rng) {
             continue;
         }
         let point = point.into_iter().map(Interval::point).collect();
-        let result =
-            run(&model.network, point, &mut |ode, state| solve(ode, state, 10_000).map(|(end, _)| end));
+        let result = run(&model.network, point, &mut |ode, state| {
+            solve(ode, state, 10_000, Deadline::default()).map(|(end, _)| end)
+        });
         let Ok(result) = result else { continue };
         let rows: Vec<bool> = property
             .rows

@@ -4,8 +4,8 @@
 
 use gains_check::automaton::{Action, Next, Solver};
 use gains_check::certificate::Ball;
-use gains_check::curve::{Curve, Line};
-use gains_check::functions::{exp, sigmoid, tanh};
+use gains_check::curve::{Curve, Line, Pieced};
+use gains_check::functions::{cos_at, erf_at, exp, exp_m1_at, sigmoid, sin_at, softplus, tanh};
 use gains_check::interval::{Dot, Interval};
 use gains_check::rows::Linear;
 use gains_check::tableau::Tableau;
@@ -120,6 +120,11 @@ fn elementary_functions_are_enclosed_tightly() {
             (exp(point(x)), x.exp()),
             (sigmoid(point(x)), 1.0 / (1.0 + (-x).exp())),
             (tanh(point(x)), x.tanh()),
+            (softplus(point(x)), x.max(0.0) + (-x.abs()).exp().ln_1p()),
+            (exp_m1_at(-x.abs()), (-x.abs()).exp_m1()),
+            (sin_at(x), x.sin()),
+            (cos_at(x), x.cos()),
+            (erf_at(x), libm::erf(x)),
         ] {
             let room = 1e-15 * value.abs()
                 + 1e-15 * f64::from(u8::from(value.abs() <= 1.0 && x.abs() < 40.0))
@@ -154,10 +159,42 @@ fn value(curve: Curve, x: f64) -> f64 {
         }
         Curve::Sigmoid => 1.0 / (1.0 + (-x).exp()),
         Curve::Tanh => x.tanh(),
+        Curve::Pieced(pieced) => match pieced {
+            Pieced::Softplus => x.exp().ln_1p(),
+            Pieced::Silu => x / (1.0 + (-x).exp()),
+            Pieced::Gelu => 0.5 * x * libm::erfc(-x / 2.0_f64.sqrt()),
+            Pieced::GeluTanh => {
+                0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh())
+            }
+            Pieced::Elu { .. } if x > 0.0 => x,
+            Pieced::Elu { alpha } => alpha * x.exp_m1(),
+            Pieced::Wave { cosine } => {
+                if cosine {
+                    x.cos()
+                } else {
+                    x.sin()
+                }
+            }
+            Pieced::Square => x * x,
+            Pieced::Clamp { low, high } => x.max(low).min(high),
+            Pieced::InverseRoot { eps } => 1.0 / (x.max(0.0) + eps).sqrt(),
+        },
     }
 }
 
-const CURVES: [Curve; 5] = [
+const CURVES: [Curve; 17] = [
+    Curve::Pieced(Pieced::Softplus),
+    Curve::Pieced(Pieced::Silu),
+    Curve::Pieced(Pieced::Gelu),
+    Curve::Pieced(Pieced::GeluTanh),
+    Curve::Pieced(Pieced::Elu { alpha: 1.0 }),
+    Curve::Pieced(Pieced::Elu { alpha: 2.5 }),
+    Curve::Pieced(Pieced::Wave { cosine: false }),
+    Curve::Pieced(Pieced::Wave { cosine: true }),
+    Curve::Pieced(Pieced::Square),
+    Curve::Pieced(Pieced::Clamp { low: -1.0, high: 0.5 }),
+    Curve::Pieced(Pieced::InverseRoot { eps: 0.1 }),
+    Curve::Pieced(Pieced::Clamp { low: 0.0, high: 0.0 }),
     Curve::Leaky { slope: 0.0 },
     Curve::Leaky { slope: 0.2 },
     Curve::Leaky { slope: -1.0 },
@@ -175,13 +212,17 @@ fn images_slopes_and_lines_are_right_on_a_grid_of_intervals() {
                 let x = Interval::new(low, high);
                 let (image, slopes) = (curve.image(x), curve.slopes(x));
                 for wish in [-3.0, 0.0, 0.3, 1.0] {
-                    let (lower, upper) = curve.lines(x, wish);
+                    let (lower, upper) = curve.lines(x, (wish, 0.5 - wish));
                     let at = |line: Line, x: f64| line.slope * x + line.intercept;
                     let mut before: Option<(f64, f64)> = None;
                     for step in 0..=40 {
                         let x = low + (high - low) * f64::from(step) / 40.0;
                         let y = value(curve, x);
-                        assert!(image.low <= y + 1e-15 && y - 1e-15 <= image.high);
+                        let room = 2e-15 * (1.0 + y.abs());
+                        assert!(
+                            image.low <= y + room && y - room <= image.high,
+                            "{curve:?} {low} {high} {x}"
+                        );
                         assert!(at(lower, x) <= y + 1e-14, "{curve:?} {low} {high} {x}: {lower:?}");
                         assert!(at(upper, x) >= y - 1e-14, "{curve:?} {low} {high} {x}: {upper:?}");
                         if let Some((a, b)) = before
@@ -192,6 +233,68 @@ fn images_slopes_and_lines_are_right_on_a_grid_of_intervals() {
                         }
                         before = Some((x, y));
                     }
+                }
+            }
+        }
+    }
+}
+
+/// Lines beside functions made of pieces touch them, whatever their slopes are.
+#[test]
+fn lines_beside_pieces_touch_and_hold_to_the_last_digits() {
+    let mut random = fastrand::Rng::with_seed(17);
+    let mut contacts = 0;
+    for curve in CURVES.into_iter().filter(|curve| matches!(curve, Curve::Pieced(_))) {
+        for _ in 0..300 {
+            let (a, b) = (7.0 * random.f64() - 3.5, 7.0 * random.f64() - 3.5);
+            let scale = [1.0, 1.0, 2.0, 1e-3, 1e-9][random.usize(..5)];
+            let x = Interval::new(a.min(a + scale * (b - a)), a.max(a + scale * (b - a)));
+            let slopes = (2.4 * random.f64() - 0.9, 2.4 * random.f64() - 0.9);
+            let (lower, upper) = curve.lines(x, slopes);
+            assert_eq!((lower.slope, upper.slope), slopes);
+            let samples = (0..=2000).map(|i| x.low + (x.high - x.low) * f64::from(i) / 2000.0);
+            let (mut below, mut above) = (f64::INFINITY, f64::NEG_INFINITY);
+            let kinks = [-1.0, 0.0, 0.5].into_iter().filter(|kink| x.low < *kink && *kink < x.high);
+            for p in samples.chain([x.high]).chain(kinks) {
+                below = below.min(value(curve, p) - slopes.0 * p);
+                above = above.max(value(curve, p) - slopes.1 * p);
+            }
+            let near = 1e-5 * (x.high - x.low).powi(2) + 1e-12;
+            assert!(lower.intercept <= below + 4e-15, "{curve:?} {x:?}: {} for {below}", lower.intercept);
+            assert!(upper.intercept >= above - 4e-15, "{curve:?} {x:?}: {} for {above}", upper.intercept);
+            assert!(below - lower.intercept < near && upper.intercept - above < near, "{curve:?} {x:?}");
+            contacts += 1;
+        }
+    }
+    assert_eq!(contacts, 12 * 300);
+}
+
+/// Wide intervals, far ones and those without ends are enclosed, too.
+#[test]
+fn functions_made_of_pieces_are_enclosed_far_away() {
+    let far =
+        [f64::NEG_INFINITY, -1e300, -1e7, -800.0, -5e-324, 0.0, 1e-310, 800.0, 1e7, 1e300, f64::INFINITY];
+    for curve in CURVES {
+        for (i, &low) in far.iter().enumerate() {
+            for &high in &far[i..] {
+                let x = Interval::new(low, high);
+                let (image, slopes) = (curve.image(x), curve.slopes(x));
+                let (lower, upper) = curve.lines(x, (0.5, 0.5));
+                assert!(image.low <= image.high && slopes.low <= slopes.high, "{curve:?} {x:?}");
+                for p in far.iter().filter(|p| p.is_finite() && low <= **p && **p <= high) {
+                    let y = value(curve, *p);
+                    if y.is_nan() || y.is_infinite() {
+                        continue;
+                    }
+                    let room = 1e-15 * y.abs() + 1e-300;
+                    assert!(
+                        image.low <= y + room && y - room <= image.high,
+                        "{curve:?} {x:?} {p}: {image:?}"
+                    );
+                    let (down, up) = (lower.slope * p + lower.intercept, upper.slope * p + upper.intercept);
+                    let room = 1e-14 * (y.abs() + p.abs()) + 1e-14;
+                    assert!(down.is_nan() || down <= y + room, "{curve:?} {x:?} {p}: {down} above {y}");
+                    assert!(up.is_nan() || up >= y - room, "{curve:?} {x:?} {p}: {up} below {y}");
                 }
             }
         }
@@ -252,6 +355,7 @@ fn tableaux_have_their_orders() {
         ("bosh3", 3, 2),
         ("fehlberg2", 2, 1),
         ("dopri5", 5, 4),
+        ("dopri8", 8, 7),
     ];
     for (name, order, compared) in orders {
         let tableau = Tableau::named(name).unwrap();
@@ -259,9 +363,11 @@ fn tableaux_have_their_orders() {
         let middle = |list: &[Interval]| list.iter().map(|x| x.middle()).collect::<Vec<_>>();
         let a: Vec<Vec<f64>> = tableau.stages.iter().map(|row| middle(row)).collect();
         let (b, e) = (middle(&tableau.result), middle(&tableau.errors));
+        // The fractions of dopri8 are rounded ones.
+        let near = if name == "dopri8" { 1e-9 } else { 1e-13 };
         for (row, time) in a.iter().zip(&tableau.times) {
             assert!(
-                (row.iter().sum::<f64>() - time.middle()).abs() < 1e-13,
+                (row.iter().sum::<f64>() - time.middle()).abs() < near,
                 "{name}: rows sum up to their times"
             );
         }
@@ -271,13 +377,13 @@ fn tableaux_have_their_orders() {
             .abs()
         };
         for tree in trees(order) {
-            assert!(off(&b, &tree) < 1e-13, "{name}: {tree:?}");
+            assert!(off(&b, &tree) < near, "{name}: {tree:?}");
         }
-        assert!(trees(order + 1).iter().any(|tree| off(&b, tree) > 1e-6), "{name} has a higher order");
+        assert!(trees(order + 1).iter().any(|tree| off(&b, tree) > 1e-7), "{name} has a higher order");
         if compared > 0 {
             let other: Vec<f64> = b.iter().zip(&e).map(|(b, e)| b - e).collect();
             for tree in trees(compared) {
-                assert!(off(&other, &tree) < 1e-13, "{name}, what it is compared with: {tree:?}");
+                assert!(off(&other, &tree) < near, "{name}, what it is compared with: {tree:?}");
             }
         }
     }

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use ciborium::Value;
 use gains_core::Network;
-use gains_core::description::{Join, LayerSpec};
 use gains_verify::certificate::{Certificate, NotWritten, encode};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use sha2::{Digest, Sha256};
@@ -71,11 +70,7 @@ impl Certificates {
         eps: f64,
         certificate: Result<Certificate, NotWritten>,
     ) -> Sealed {
-        let spoken = certificate.and_then(|certificate| match unspoken(&network.description.layers) {
-            Some(what) => Err(NotWritten::Unspoken(what.into())),
-            None => Ok(certificate),
-        });
-        let certificate = match spoken {
+        let certificate = match certificate {
             Ok(certificate) => certificate,
             Err(NotWritten::NoVerdict) => return Sealed::NOTHING,
             Err(why) => return Sealed::without(Some(format!("{NOT_WRITTEN}{why}"))),
@@ -127,17 +122,4 @@ impl Certificates {
         }
         text
     }
-}
-
-/// Layers that certificates cannot speak about yet, whatever they are made of in the program.
-fn unspoken(layers: &[LayerSpec]) -> Option<&'static str> {
-    layers.iter().find_map(|layer| match layer {
-        LayerSpec::MaxPool2d { .. } => Some("maxima"),
-        LayerSpec::GroupNorm { .. } | LayerSpec::LayerNorm { .. } => Some("group and layer normalisation"),
-        LayerSpec::Parallel { join: Join::Product, .. } => Some("products"),
-        LayerSpec::Parallel { join: Join::Max, .. } => Some("maxima"),
-        LayerSpec::Parallel { branches, .. } => branches.iter().find_map(|branch| unspoken(branch)),
-        LayerSpec::Ode { dynamics, .. } => unspoken(dynamics),
-        _ => None,
-    })
 }

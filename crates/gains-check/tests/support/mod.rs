@@ -191,7 +191,17 @@ pub struct Case {
 
 /// The small proofs under `tests/data/small`, which `python/agree.py --write` wrote.
 pub fn small_cases() -> Vec<Case> {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/small");
+    cases("small")
+}
+
+/// Proofs of networks with layers of every kind under `tests/data/kinds`, which `gains-verify` wrote
+/// (`GAINS_CERTIFICATE_KEEP` of its test `certificates`). All of them hold.
+pub fn kinds_cases() -> Vec<Case> {
+    cases("kinds")
+}
+
+fn cases(folder: &str) -> Vec<Case> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(folder);
     let mut names: Vec<_> =
         std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();

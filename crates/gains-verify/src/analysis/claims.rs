@@ -2,17 +2,22 @@
 
 use std::sync::Arc;
 
+use gains_core::operator::Known;
 use gains_core::program::Flight;
-use gains_core::{Arithmetic, BoxVec, Interval, Program, RowBlock, Rows, Window};
+use gains_core::{
+    Activation, Arithmetic, BoxVec, Interval, LowerSlope, Program, Relaxation, RowBlock, Rows, Window,
+};
 
 use super::{Analysis, Steered, Trajectories};
 use crate::ball::Ball;
-use crate::certificate::claim::{BoxClaim, GraphClaim, LinesChoice, OdeWay, UNCLAIMED, VertexClaim, Way};
+use crate::certificate::claim::{
+    BoxClaim, GraphClaim, LinesChoice, OdeWay, PiecedLines, UNCLAIMED, VertexClaim, Way,
+};
 use crate::front::{Front, Subject};
 use crate::ledger::Ledger;
 use crate::limits::{Clock, Reason};
 use crate::method::{Method, Variant};
-use crate::steps::{Assumption, Room, StepForm};
+use crate::steps::{Assumption, Room, StageTrace, StepForm};
 
 /// A bound, and the way of the row that has it.
 pub(crate) type Shown = (f64, Way);
@@ -44,9 +49,20 @@ impl<'a> Analysis<'a> {
     /// The trajectory graphs.
     pub(crate) fn graph_claims(&self) -> Vec<GraphClaim> {
         let inputs = self.program.inputs().len();
-        let graphs = self.graphs.iter().enumerate();
-        let graphs = graphs.filter_map(|(node, graph)| Some((node + inputs, graph.as_deref()?)));
-        graphs.map(|(ode, graph)| graph_claim(ode, graph, self.form)).collect()
+        let graph = |value: usize| self.graphs.get(value - inputs).and_then(|graph| graph.as_deref());
+        let odes = self.program.odes().filter_map(|(value, ode)| Some((value, ode, graph(value)?)));
+        odes.map(|(value, ode, graph)| {
+            let nodes = ode.block.dynamics.nodes().count();
+            graph_claim(value, nodes, graph, self.form)
+        })
+        .collect()
+    }
+
+    /// The lines beside functions made of pieces, outside ODE blocks.
+    pub(crate) fn line_claims(&self) -> Vec<PiecedLines> {
+        let inputs = self.program.inputs().len();
+        let known = self.known.iter().enumerate();
+        known.filter_map(|(node, known)| pieced_lines(node + inputs, known)).collect()
     }
 
     /// Tightens a value by rows, once, and notes how.
@@ -166,15 +182,38 @@ impl<'a> Analysis<'a> {
     }
 }
 
-fn graph_claim(ode: usize, graph: &Trajectories, form: StepForm) -> GraphClaim {
+/// `nodes`: those of the dynamics.
+fn graph_claim(ode: usize, nodes: usize, graph: &Trajectories, form: StepForm) -> GraphClaim {
     let edge = |&e: &usize| (graph.edges[e].action, graph.edges[e].to);
+    let lines = |(stage, trace): (usize, &StageTrace)| {
+        let trace = &trace.value.trace;
+        let known = (0..nodes).filter_map(|node| pieced_lines(node + 1, trace.known(node)));
+        known.map(|lines| (stage, lines)).collect::<Vec<_>>()
+    };
     let vertices = graph.vertices.iter().map(|vertex| VertexClaim {
+        lines: vertex.trace.stages.iter().enumerate().flat_map(lines).collect(),
         at: vertex.place,
         state: vertex.state.states.clone(),
         error: vertex.error,
         out: vertex.outgoing.iter().map(edge).collect(),
     });
     GraphClaim { ode, form, vertices: vertices.collect(), end: graph.end.states.clone() }
+}
+
+/// The lines that rows take beside a function made of pieces: they have no choice.
+fn pieced_lines(value: usize, known: &Known) -> Option<PiecedLines> {
+    let Known::Curve(curve) = known else { return None };
+    let Activation::Smooth(_) = curve.activation else { return None };
+    let entries = curve.on.shape().len();
+    let mut lines = PiecedLines { value, below: vec![0.0; entries], above: vec![0.0; entries] };
+    for (k, entry) in curve.on.indices().into_iter().enumerate() {
+        let Relaxation { lower, upper, .. } =
+            Relaxation::new(curve.activation, curve.before.get(k), LowerSlope::MinArea, Arithmetic::Real);
+        // Slopes that are none are not written; any other will do as badly.
+        lines.below[entry as usize] = if lower.slope.is_finite() { lower.slope } else { 0.0 };
+        lines.above[entry as usize] = if upper.slope.is_finite() { upper.slope } else { 0.0 };
+    }
+    Some(lines)
 }
 
 /// The way of one row by a variant, with its shares in every ODE block.

@@ -14,6 +14,8 @@ pub struct Node {
     pub boxes: Vec<BoxClaim>,
     /// Trajectory graphs, by increasing value.
     pub graphs: Vec<GraphClaim>,
+    /// Slopes beside functions made of pieces, outside ODE blocks.
+    pub lines: Vec<PiecedLines>,
     /// Rows on the inputs that are nowhere positive here.
     pub cuts: Vec<CutClaim>,
     /// Rows of the property that are shown.
@@ -64,6 +66,17 @@ pub struct LinesChoice {
     pub slopes: Vec<(usize, Vec<f32>)>,
 }
 
+/// Slopes of the lines beside a function made of pieces, for all entries of the value it makes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PiecedLines {
+    /// The value.
+    pub value: usize,
+    /// Of the lines below.
+    pub below: Vec<f64>,
+    /// Of the lines above.
+    pub above: Vec<f64>,
+}
+
 /// The way through an ODE block.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OdeWay {
@@ -103,6 +116,8 @@ pub struct VertexClaim {
     pub error: Option<Interval>,
     /// Actions and the vertices they lead to; none for the end.
     pub out: Vec<(Action, Option<usize>)>,
+    /// Slopes beside functions made of pieces, by stage.
+    pub lines: Vec<(usize, PiecedLines)>,
 }
 
 /// A row on the inputs that is nowhere positive.

@@ -6,8 +6,8 @@ use gains_core::{BoxVec, LowerSlope};
 use gains_ode::{Action, Place};
 
 use super::claim::{
-    BoxClaim, CutClaim, GraphClaim, LinesChoice, Node, OdeWay, RowClaim, SplitClaim, SplitPlace, VertexClaim,
-    Way,
+    BoxClaim, CutClaim, GraphClaim, LinesChoice, Node, OdeWay, PiecedLines, RowClaim, SplitClaim, SplitPlace,
+    VertexClaim, Way,
 };
 use super::{Certificate, Evidence};
 use crate::ball::Norm;
@@ -140,10 +140,11 @@ fn condition(asked: &Condition, next: &mut usize) -> Value {
 
 /// A node; what is empty is left out.
 fn proof(node: &Node) -> Value {
-    let Node { boxes, graphs, cuts, rows, split } = node;
+    let Node { boxes, graphs, lines, cuts, rows, split } = node;
     let listed = [
         ("boxes", list(boxes, box_claim), boxes.is_empty()),
         ("graphs", list(graphs, graph), graphs.is_empty()),
+        ("lines", list(lines, |lines| Value::Array(pieced(lines))), lines.is_empty()),
         ("cuts", list(cuts, cut), cuts.is_empty()),
         ("rows", list(rows, row), rows.is_empty()),
     ];
@@ -177,12 +178,21 @@ fn vertex(claim: &VertexClaim) -> Value {
         Value::Array(vec![Value::Float(error.lower), Value::Float(error.upper)])
     });
     let target = |to: &Option<usize>| to.map_or(Value::from(-1), index);
-    map([
+    let of_stage = |(stage, lines): &(usize, PiecedLines)| {
+        Value::Array([index(*stage)].into_iter().chain(pieced(lines)).collect())
+    };
+    let lines = ("lines", list(&claim.lines, of_stage));
+    let usual = [
         ("at", place(&claim.at)),
         ("state", ends(&claim.state)),
         ("error", error),
         ("out", list(&claim.out, |(action, to)| Value::Array(vec![code(*action), target(to)]))),
-    ])
+    ];
+    map(usual.into_iter().chain([lines].into_iter().filter(|_| !claim.lines.is_empty())))
+}
+
+fn pieced(lines: &PiecedLines) -> Vec<Value> {
+    vec![index(lines.value), floats(&lines.below), floats(&lines.above)]
 }
 
 fn place(at: &Place) -> Value {

@@ -1,9 +1,6 @@
 //! From a decided problem to its certificate.
 
-use gains_core::description::Method as Solver;
-use gains_core::{
-    Activation, AffineMap, Arithmetic, BoxVec, Circuit, Operator, Precision, Program, Rows, Step,
-};
+use gains_core::{Activation, Arithmetic, BoxVec, Operator, Precision, Program, Rows, Step};
 use gains_ode::{Inference, Visit};
 
 use super::branch::Brancher;
@@ -21,6 +18,9 @@ use crate::verifier::{Report, Settings, Verdict};
 
 /// Most inputs that vary for their region to be halved.
 const FEW_INPUTS: usize = 64;
+
+/// How far a property must be missed at a witness, as a part of the outputs, to be missed for others, too.
+const ROOM_OF_WITNESS: f64 = 1e-12;
 
 /// The part of a bound that is left to the rounding of others.
 const ROOM_BELOW: f64 = 0.01;
@@ -59,6 +59,10 @@ fn witness(problem: &Problem<'_>, point: &Point, clock: Clock<'_>) -> Result<Evi
     let inputs: Vec<&[f64]> = point.iter().map(Vec::as_slice).collect();
     let run = Inference::run_within(problem.program, &inputs, Precision::Float64, &clock.watch())
         .map_err(|error| NotWritten::Lost(error.to_string()))?;
+    let size = run.output.iter().fold(0.0, |size: f64, y| size.max(y.abs()));
+    if problem.property.margin_at(&run.output) > -ROOM_OF_WITNESS * size {
+        return Err(NotWritten::Lost("the witness is within rounding of what is asked".into()));
+    }
     let actions = |trajectory: &[Visit]| trajectory.iter().map(|visit| visit.action).collect();
     Ok(Evidence::Witness {
         inputs: point.clone(),
@@ -78,28 +82,17 @@ fn unspoken(problem: &Problem<'_>, arithmetic: Arithmetic) -> Option<String> {
     unspoken_of(problem.program)
 }
 
+/// Gates are made by encoders of series only.
 fn unspoken_of(program: &Program) -> Option<String> {
-    program.nodes().find_map(|(_, node)| match &node.operator {
-        Step::Plain(operator) => unspoken_operator(operator),
-        Step::Ode(ode) if ode.block.solver.method == Solver::Dopri8 => Some("dopri8".into()),
-        Step::Ode(ode) => unspoken_circuit(&ode.block.dynamics),
-    })
+    let gate = |step: &Step| matches!(step, Step::Plain(Operator::Blend(_)));
+    program.nodes().any(|(_, node)| gate(&node.operator)).then(|| "gates".into())
 }
 
-fn unspoken_circuit(circuit: &Circuit) -> Option<String> {
-    circuit.nodes().find_map(|(_, node)| unspoken_operator(&node.operator))
-}
-
-fn unspoken_operator(operator: &Operator) -> Option<String> {
-    let what = match operator {
-        Operator::Affine(map) if matches!(**map, AffineMap::Group(_)) => "group and layer normalisation",
-        Operator::Curve(Activation::Smooth(_)) => "activations made of pieces",
-        Operator::Product => "products",
-        Operator::Maximum => "maxima",
-        Operator::Blend(_) => "gates",
-        _ => return None,
-    };
-    Some(what.into())
+/// Whether lines outside ODE blocks belong to functions made of pieces: their slopes are written for a node of the proof,
+/// not for the halves that case distinctions on neurons make of it.
+fn has_pieces(program: &Program) -> bool {
+    let pieced = |step: &Step| matches!(step, Step::Plain(Operator::Curve(Activation::Smooth(_))));
+    program.nodes().any(|(_, node)| pieced(&node.operator))
 }
 
 /// The methods to prove it by once more, given the stage that did it: that one if it can be written, then ever stronger
@@ -154,7 +147,8 @@ impl<'p, 'a> Prover<'p, 'a> {
         let few = self.varying() <= FEW_INPUTS;
         // What was found by halves, or by affine forms where these are few, is best looked for there again.
         let by_halves = few && matches!(decided, "bisect" | "symbolic");
-        let by_neurons = self.problem.property.is_conjunction() && !by_halves;
+        let by_neurons =
+            self.problem.property.is_conjunction() && !by_halves && !has_pieces(self.problem.program);
         if let Some(shown) = best.filter(|_| by_neurons) {
             match self.branched(shown) {
                 Ok(Some(node)) => return Ok(node),
@@ -221,7 +215,8 @@ impl<'p, 'a> Prover<'p, 'a> {
             }
         }
         let (boxes, graphs) = (analysis.box_claims().to_vec(), analysis.graph_claims());
-        Ok(Shown { node: Node { boxes, graphs, rows, ..Node::default() }, known, analysis })
+        let lines = analysis.line_claims();
+        Ok(Shown { node: Node { boxes, graphs, lines, rows, ..Node::default() }, known, analysis })
     }
 
     /// A proof by halves of a part of the region.

@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod faults;
+mod grammar;
 mod parts;
 mod random;
+mod view;
 
 use gains_check::{Holds, Model as Checked, check};
 use gains_core::Network;
@@ -19,6 +21,7 @@ struct Both {
     hash: [u8; 32],
     network: Network,
     checked: Checked,
+    file: Vec<u8>,
 }
 
 /// What came of a question.
@@ -37,9 +40,22 @@ impl Both {
         Self::read(&write_model(&model.description, &model.tensors).unwrap())
     }
 
+    /// Keeps a small network with its certificate, where `GAINS_CERTIFICATE_KEEP` names a folder: for the tests of
+    /// `gains-check`.
+    fn keep(&self, certificate: &[u8]) {
+        let Ok(folder) = std::env::var("GAINS_CERTIFICATE_KEEP") else { return };
+        let name = self.hash[..4].iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let folder = std::path::Path::new(&folder);
+        if self.file.len() + certificate.len() < 12_000 {
+            std::fs::write(folder.join(format!("{name}.safetensors")), &self.file).unwrap();
+            std::fs::write(folder.join(format!("{name}-0-holds.cert")), certificate).unwrap();
+        }
+    }
+
     fn read(bytes: &[u8]) -> Self {
         let hash = Sha256::digest(bytes).into();
-        Self { hash, network: read_model(bytes).unwrap(), checked: Checked::read(bytes).unwrap() }
+        let (network, checked) = (read_model(bytes).unwrap(), Checked::read(bytes).unwrap());
+        Self { hash, network, checked, file: bytes.to_vec() }
     }
 
     /// Decides a problem of the network and has the certificate checked.
@@ -53,6 +69,7 @@ impl Both {
             Ok(certificate) => certificate,
         };
         let bytes = encode::to_cbor(&certificate, &self.hash, &[]);
+        self.keep(&bytes);
         match (&report.verdict, check(&self.checked, &bytes)) {
             (Verdict::Verified, Ok(Holds::Verified(count))) => Outcome::Verified(count.nodes),
             (Verdict::Falsified { .. }, Ok(Holds::Falsified(_))) => {

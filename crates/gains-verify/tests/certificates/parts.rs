@@ -16,7 +16,7 @@ fn linear(name: &str, from: usize, to: usize) -> LayerSpec {
 }
 
 /// Some inputs, two layers of neurons in front of an ODE block, two outputs.
-fn model(seed: u64, inputs: usize) -> Model {
+pub(crate) fn model(seed: u64, inputs: usize) -> Model {
     let mut random = fastrand::Rng::with_seed(seed);
     let solver = match seed % 3 {
         0 => fixed(Rule::Rk4, 2),
