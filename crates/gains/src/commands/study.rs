@@ -8,8 +8,7 @@ use clap::Parser;
 use super::train;
 use crate::cli::{Cli, Command, DeviceArg, Global, StudyArgs};
 use crate::failure::{Failure, Outcome};
-use crate::study::{self, Given, Order};
-use crate::table::layout;
+use crate::study::{self, Entry, Given, Order};
 use crate::tell;
 
 /// Runs the command.
@@ -61,12 +60,13 @@ fn make(order: &Order, device: DeviceArg, data_dir: Option<&PathBuf>, quiet: boo
 }
 
 fn list() -> Outcome {
-    let rows: Vec<Vec<String>> = study::ALL
-        .iter()
-        .map(|entry| vec![entry.name.into(), entry.paper.into(), entry.about.into()])
-        .collect();
-    let text = layout(&["study", "paper", "what it does"], &rows);
-    // Texts read better to the left than numbers do.
-    let lines = text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
-    tell::print(&format!("{lines}\n"))
+    let wide = |text: fn(&Entry) -> &str| {
+        study::ALL.iter().map(|entry| text(entry).chars().count()).max().unwrap_or_default()
+    };
+    let (name, paper) = (wide(|entry| entry.name), wide(|entry| entry.paper));
+    // Texts stand to the left, other than the numbers of tables.
+    let line = |cells: [&str; 3]| format!("{:name$}  {:paper$}  {}\n", cells[0], cells[1], cells[2]);
+    let mut text = line(["study", "paper", "what it does"]);
+    text.extend(study::ALL.iter().map(|entry| line([entry.name, entry.paper, entry.about])));
+    tell::print(&text)
 }

@@ -70,8 +70,7 @@ impl AsAccuracy {
             Network { body, ..shipped.clone() }
         };
         let continuous = (0..networks.len()).map(change).collect();
-        let of = |network: usize| networks.samples(network).into_iter().map(move |sample| (network, sample));
-        let grid = (0..networks.len()).flat_map(of).collect();
+        let grid = networks.pairs();
         Ok(Self { networks, continuous, grid })
     }
 }
@@ -138,8 +137,8 @@ impl Study for AsAccuracy {
             }
             panels.push(Panel {
                 title: name.into(),
-                x: Axis::linear("eps"),
-                y: Axis::linear("percent of images"),
+                x: Axis::linear("ε"),
+                y: Axis::percent("percent of images"),
                 curves,
             });
         }

@@ -50,9 +50,7 @@ impl CasVsAs {
     fn new(given: &Given) -> Result<Self, Failure> {
         let networks = Networks::open(given, "fashion-mnist", given.size(50, 100))?;
         let scalar = TOLERANCES.into_iter().map(Work::Scalar);
-        let images = (0..networks.len()).flat_map(|network| {
-            networks.samples(network).into_iter().map(move |sample| Work::Image { network, sample })
-        });
+        let images = networks.pairs().into_iter().map(|(network, sample)| Work::Image { network, sample });
         let grid = scalar.chain(images).collect();
         Ok(Self { starts: given.size(200, 2000), networks, grid })
     }

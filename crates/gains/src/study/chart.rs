@@ -6,7 +6,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::failure::Failure;
-use crate::picture::{self, Area, Mark};
+use crate::picture::{self, Area};
 
 /// Colours that are told apart by the colour-blind, too (Okabe and Ito).
 const COLOURS: [RGBColor; 7] = [
@@ -18,10 +18,14 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(230, 159, 0),
     RGBColor(90, 90, 90),
 ];
+/// Dashes and gaps in pixels; a curve that lies under another shows through its gaps. The first is drawn through.
+const DASHES: [&[i32]; 5] = [&[], &[9, 5], &[3, 4], &[14, 4, 3, 4], &[6, 3]];
 const PANEL: (i32, i32) = (430, 340);
 /// More panels than this go into further rows.
-const ACROSS: usize = 4;
-const TOP: i32 = 64;
+const ACROSS: usize = 3;
+const TITLE: i32 = 36;
+/// Of a row of the legend.
+const ROW: i32 = 22;
 const LEFT: i32 = 70;
 const BOTTOM: i32 = 56;
 const RIGHT: i32 = 16;
@@ -34,17 +38,24 @@ pub struct Axis {
     pub label: String,
     /// Whether equal distances are equal factors.
     pub log: bool,
+    /// What it shows at least, so that panels can be compared.
+    pub holds: Option<(f64, f64)>,
 }
 
 impl Axis {
     /// Equal distances are equal differences.
     pub fn linear(label: &str) -> Self {
-        Self { label: label.into(), log: false }
+        Self { label: label.into(), log: false, holds: None }
     }
 
     /// Equal distances are equal factors.
     pub fn log(label: &str) -> Self {
-        Self { label: label.into(), log: true }
+        Self { label: label.into(), log: true, holds: None }
+    }
+
+    /// From 0 to 100.
+    pub fn percent(label: &str) -> Self {
+        Self { label: label.into(), log: false, holds: Some((0.0, 100.0)) }
     }
 }
 
@@ -57,7 +68,7 @@ pub enum Look {
     Plain,
     /// Dots.
     Dots,
-    /// Steps down to the axis.
+    /// Bars down to the axis, beside those of the other curves.
     Bars,
 }
 
@@ -106,6 +117,119 @@ pub struct Chart {
     pub panels: Vec<Panel>,
 }
 
+/// What tells a curve from the others: no two of the first 35 have the same colour and sign, and curves on top of each
+/// other all show, since signs are outlines of different shapes and lines have different gaps.
+#[derive(Clone, Copy)]
+struct Style {
+    place: usize,
+}
+
+impl Style {
+    fn colour(self) -> RGBColor {
+        COLOURS[self.place % COLOURS.len()]
+    }
+
+    /// A line through points, with the gaps of the style.
+    fn line(self, root: &Area<'_>, points: &[(i32, i32)]) -> Result<(), Box<dyn Error>> {
+        for part in dashed(points, DASHES[self.place % DASHES.len()]) {
+            root.draw(&PathElement::new(part, self.colour().stroke_width(2)))?;
+        }
+        Ok(())
+    }
+
+    /// The sign of a point.
+    fn sign(self, root: &Area<'_>, (x, y): (i32, i32)) -> Result<(), Box<dyn Error>> {
+        let pen = self.colour().stroke_width(2);
+        let outline = |corners: &[(i32, i32)]| {
+            let around: Vec<_> =
+                corners.iter().chain(corners.first()).map(|(dx, dy)| (x + dx, y + dy)).collect();
+            PathElement::new(around, pen)
+        };
+        let stroke = |from: (i32, i32), to: (i32, i32)| outline(&[from, to]);
+        match self.place % 5 {
+            0 => root.draw(&Circle::new((x, y), 4, pen))?,
+            1 => root.draw(&outline(&[(-5, -5), (5, -5), (5, 5), (-5, 5)]))?,
+            2 => {
+                root.draw(&stroke((-4, -4), (4, 4)))?;
+                root.draw(&stroke((-4, 4), (4, -4)))?;
+            }
+            3 => root.draw(&outline(&[(0, -8), (7, 5), (-7, 5)]))?,
+            _ => {
+                root.draw(&stroke((-7, 0), (7, 0)))?;
+                root.draw(&stroke((0, -7), (0, 7)))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The parts of a line that its dashes leave; the whole line where there are no gaps.
+fn dashed(points: &[(i32, i32)], pattern: &[i32]) -> Vec<Vec<(i32, i32)>> {
+    if pattern.is_empty() {
+        return vec![points.to_vec()];
+    }
+    let (mut parts, mut part) = (Vec::new(), Vec::new());
+    // How much is left of the current dash or gap; those with even numbers are dashes.
+    let (mut at, mut left) = (0, f64::from(pattern[0]));
+    for pair in points.windows(2) {
+        let [(x, y), (to_x, to_y)] = [pair[0], pair[1]].map(|(x, y)| (f64::from(x), f64::from(y)));
+        let length = (to_x - x).hypot(to_y - y);
+        let place = |along: f64| {
+            let share = if length > 0.0 { along / length } else { 0.0 };
+            ((x + share * (to_x - x)).round() as i32, (y + share * (to_y - y)).round() as i32)
+        };
+        let mut along = 0.0;
+        loop {
+            if at % 2 == 0 {
+                part.push(place(along));
+            }
+            if along + left > length {
+                left -= length - along;
+                break;
+            }
+            along += left;
+            if at % 2 == 0 {
+                part.push(place(along));
+                parts.push(std::mem::take(&mut part));
+            }
+            at = (at + 1) % pattern.len();
+            left = f64::from(pattern[at]);
+        }
+        if at % 2 == 0 {
+            part.push(pair[1]);
+        }
+    }
+    parts.push(part);
+    parts.retain(|part| part.len() > 1);
+    parts
+}
+
+/// How panels are laid out: four look better in two rows.
+fn across(panels: usize) -> usize {
+    if panels == 4 { 2 } else { panels.clamp(1, ACROSS) }
+}
+
+/// The room an entry of the legend takes.
+fn entry_width(name: &str) -> i32 {
+    62 + 8 * name.chars().count() as i32
+}
+
+/// Where the entries of the legend stand, in rows no wider than the picture.
+fn entries(names: &[&str], width: i32) -> Vec<(i32, i32)> {
+    let (mut x, mut row) = (LEFT, 0);
+    names
+        .iter()
+        .map(|name| {
+            if x > LEFT && x + entry_width(name) > width {
+                (x, row) = (LEFT, row + 1);
+            }
+            let at = (x, TITLE + ROW * row + ROW / 2);
+            x += entry_width(name);
+            at
+        })
+        .collect()
+}
+
 impl Chart {
     /// Draws it.
     pub fn svg(&self) -> Result<String, Failure> {
@@ -115,25 +239,43 @@ impl Chart {
                 names.push(&curve.name);
             }
         }
-        // The legend takes as much room as `picture::legend` gives its entries.
-        let legend: i32 = LEFT + names.iter().map(|name| 50 + 7 * name.len() as i32).sum::<i32>();
-        let width = legend.max(PANEL.0 * self.panels.len().clamp(1, ACROSS) as i32);
-        let rows = self.panels.len().div_ceil(ACROSS).max(1);
-        picture::svg((width as u32, (TOP + PANEL.1 * rows as i32) as u32), |root| {
+        let across = across(self.panels.len());
+        let widest = names.iter().map(|name| LEFT + entry_width(name)).max().unwrap_or_default();
+        let title = LEFT + 10 * self.title.chars().count() as i32;
+        let width = (PANEL.0 * across as i32).max(widest).max(title);
+        let places = entries(&names, width);
+        let top = places.last().map_or(TITLE, |(_, y)| y + ROW / 2) + 8;
+        let rows = self.panels.len().div_ceil(across).max(1);
+        let style =
+            |name: &str| Style { place: names.iter().position(|other| *other == name).unwrap_or_default() };
+        picture::svg((width as u32, (top + PANEL.1 * rows as i32) as u32), |root| {
             root.draw(&Text::new(self.title.clone(), (LEFT, 18), picture::label(17)))?;
-            let colour = |name: &str| {
-                let place = names.iter().position(|other| *other == name).unwrap_or(0);
-                COLOURS[place % COLOURS.len()]
-            };
-            let entries: Vec<(&str, Mark)> =
-                names.iter().map(|name| (*name, Mark::Line(colour(name)))).collect();
-            picture::legend(root, (LEFT, 44), &entries)?;
+            for (name, (x, y)) in names.iter().zip(&places) {
+                let bars = self.looks(name).all(|look| look == Look::Bars);
+                if bars {
+                    let corners = [(*x + 8, y - 6), (x + 20, y + 6)];
+                    root.draw(&Rectangle::new(corners, style(name).colour().filled()))?;
+                } else {
+                    if self.looks(name).any(|look| matches!(look, Look::Line | Look::Plain)) {
+                        style(name).line(root, &[(*x, *y), (x + 30, *y)])?;
+                    }
+                    if self.looks(name).any(|look| matches!(look, Look::Line | Look::Dots)) {
+                        style(name).sign(root, (x + 15, *y))?;
+                    }
+                }
+                root.draw(&Text::new(*name, (x + 37, *y), picture::label(14)))?;
+            }
             for (index, panel) in self.panels.iter().enumerate() {
-                let corner = (PANEL.0 * (index % ACROSS) as i32, TOP + PANEL.1 * (index / ACROSS) as i32);
-                panel.draw(root, corner, &colour)?;
+                let corner = (PANEL.0 * (index % across) as i32, top + PANEL.1 * (index / across) as i32);
+                panel.draw(root, corner, &style)?;
             }
             Ok(())
         })
+    }
+
+    fn looks<'a>(&'a self, name: &'a str) -> impl Iterator<Item = Look> + 'a {
+        let curves = self.panels.iter().flat_map(|panel| &panel.curves);
+        curves.filter(move |curve| curve.name == name).map(|curve| curve.look)
     }
 }
 
@@ -149,7 +291,8 @@ struct Scale {
 impl Scale {
     /// Fits all values; those that the axis cannot show (not positive on a logarithmic one) are left out.
     fn new(axis: &Axis, values: impl Iterator<Item = f64>, from: i32, to: i32) -> Self {
-        let shown = values.filter(|v| v.is_finite() && (!axis.log || *v > 0.0));
+        let held = axis.holds.into_iter().flat_map(|(low, high)| [low, high]);
+        let shown = values.chain(held).filter(|v| v.is_finite() && (!axis.log || *v > 0.0));
         let placed = shown.map(|v| if axis.log { v.log10() } else { v });
         let (mut low, mut high) =
             placed.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
@@ -173,12 +316,16 @@ impl Scale {
     fn ticks(&self) -> Vec<f64> {
         if self.log {
             let (first, last) = (self.low.ceil() as i32, self.high.floor() as i32);
-            let stride = ((last - first) / 6 + 1).max(1) as usize;
-            if last > first {
+            if last - first >= 2 {
+                let stride = ((last - first) / 6 + 1).max(1) as usize;
                 return (first..=last).step_by(stride).map(|power| 10.0_f64.powi(power)).collect();
             }
-            let (low, high) = (10.0_f64.powf(self.low), 10.0_f64.powf(self.high));
-            return plain_ticks(low, high);
+            if last >= first && self.high - self.low > 0.7 {
+                let steps = |power: i32| [1.0, 2.0, 5.0].map(|m| m * 10.0_f64.powi(power));
+                let inside = |tick: &f64| (self.low..=self.high).contains(&tick.log10());
+                return (first - 1..=last).flat_map(steps).filter(inside).collect();
+            }
+            return plain_ticks(10.0_f64.powf(self.low), 10.0_f64.powf(self.high));
         }
         plain_ticks(self.low, self.high)
     }
@@ -219,37 +366,47 @@ impl Panel {
         &self,
         root: &Area<'_>,
         corner: (i32, i32),
-        colour: &dyn Fn(&str) -> RGBColor,
+        style: &dyn Fn(&str) -> Style,
     ) -> Result<(), Box<dyn Error>> {
         let (left, right) = (corner.0 + LEFT, corner.0 + PANEL.0 - RIGHT);
         let (top, bottom) = (corner.1 + 26, corner.1 + PANEL.1 - BOTTOM);
         let points = || self.curves.iter().flat_map(|curve| &curve.points);
-        let bars = self.curves.iter().any(|curve| curve.look == Look::Bars);
+        let bars: Vec<&str> =
+            self.curves.iter().filter(|c| c.look == Look::Bars).map(|c| c.name.as_str()).collect();
         let x = Scale::new(&self.x, points().map(|p| p.0), left, right);
-        let y = Scale::new(&self.y, points().map(|p| p.1).chain(bars.then_some(0.0)), bottom, top);
+        let zero = (!bars.is_empty()).then_some(0.0);
+        let y = Scale::new(&self.y, points().map(|p| p.1).chain(zero), bottom, top);
         root.draw(&Text::new(self.title.clone(), (left, corner.1 + 12), picture::label(14)))?;
         self.axes(root, &x, &y)?;
         for curve in &self.curves {
-            let style = colour(&curve.name);
+            let style = style(&curve.name);
             let placed: Vec<(i32, i32)> =
                 curve.points.iter().filter_map(|p| Some((x.at(p.0)?, y.at(p.1)?))).collect();
             match curve.look {
-                Look::Line | Look::Plain => {
-                    root.draw(&PathElement::new(placed.clone(), style.stroke_width(2)))?;
-                }
+                Look::Line | Look::Plain => style.line(root, &placed)?,
                 Look::Bars => {
-                    let half = ((right - left) / (2 * placed.len().max(1) as i32)).max(1);
+                    // The curves share the room between two bars, but for a little.
+                    let apart =
+                        placed.windows(2).map(|pair| pair[1].0 - pair[0].0).min().unwrap_or(right - left);
+                    let wide = (f64::from(apart) * 0.85 / bars.len() as f64).max(1.0);
+                    let own = bars.iter().position(|name| *name == curve.name).unwrap_or_default() as f64;
                     for (at, height) in &placed {
-                        let corners = [(at - half, *height), (at + half - 1, bottom)];
-                        root.draw(&Rectangle::new(corners, style.mix(0.45).filled()))?;
+                        let from = f64::from(*at) + wide * (own - 0.5 * bars.len() as f64);
+                        let corners =
+                            [(from.round() as i32, *height), ((from + wide).round() as i32 - 1, bottom)];
+                        root.draw(&Rectangle::new(corners, style.colour().filled()))?;
                     }
                 }
                 Look::Dots => {}
             }
             if matches!(curve.look, Look::Line | Look::Dots) {
-                let size = if placed.len() > 200 { 1 } else { 3 };
-                for at in placed {
-                    root.draw(&Circle::new(at, size, style.filled()))?;
+                for at in &placed {
+                    // A crowd of outlines would be a blot.
+                    match placed.len() {
+                        0..=60 => style.sign(root, *at)?,
+                        61..=400 => root.draw(&Circle::new(*at, 2, style.colour().filled()))?,
+                        _ => root.draw(&Circle::new(*at, 1, style.colour().filled()))?,
+                    }
                 }
             }
         }
@@ -302,8 +459,54 @@ mod tests {
             let text = chart.svg().unwrap();
             text[..text.find('>').unwrap_or(0)].to_string()
         };
-        assert!(size(4).contains("width=\"1720\" height=\"404\""), "{}", size(4));
-        assert!(size(5).contains("width=\"1720\" height=\"744\""), "{}", size(5));
+        assert!(size(3).contains("width=\"1290\" height=\"384\""), "{}", size(3));
+        assert!(size(4).contains("width=\"860\" height=\"724\""), "{}", size(4));
+        assert!(size(5).contains("width=\"1290\" height=\"724\""), "{}", size(5));
+    }
+
+    #[test]
+    fn dashes_leave_gaps_and_go_round_corners() {
+        let corner = [(0, 0), (10, 0), (10, 10)];
+        assert_eq!(dashed(&corner, &[]), [corner.to_vec()]);
+        let parts = dashed(&corner, &[8, 4]);
+        assert_eq!(parts, [vec![(0, 0), (8, 0)], vec![(10, 2), (10, 10)]]);
+        assert_eq!(dashed(&corner, &[12, 4])[0], [(0, 0), (10, 0), (10, 0), (10, 2)]);
+        assert!(dashed(&[(3, 3)], &[8, 4]).is_empty() && dashed(&[], &[8, 4]).is_empty());
+    }
+
+    /// Of two curves with the same points neither hides the other: colours, gaps and signs differ.
+    #[test]
+    fn a_curve_under_another_shows() {
+        let points = vec![(0.0, 0.0), (1.0, 1.0)];
+        let curves = vec![Curve::line("below", points.clone()), Curve::line("above", points)];
+        let panel = Panel { title: "p".into(), x: Axis::linear("x"), y: Axis::percent("y"), curves };
+        let text = Chart { title: "t".into(), panels: vec![panel] }.svg().unwrap();
+        let lines = |colour: &str| {
+            let of = |line: &&str| line.contains("<polyline") && line.contains(colour);
+            text.lines().filter(of).map(str::to_string).collect::<Vec<_>>()
+        };
+        let (below, above) = (lines("#0072B2"), lines("#D55E00"));
+        // A line in the legend and one in the panel, drawn through, under the dashes of the other.
+        assert_eq!(below.len(), 2, "{text}");
+        assert!(above.len() > 10, "{text}");
+        assert!(text.contains("<circle"), "{text}");
+    }
+
+    #[test]
+    fn a_long_legend_takes_several_rows_and_names_stay_inside() {
+        let names = ["a long name of a network"; 9];
+        let places = entries(&names, 860);
+        assert!(places.iter().all(|(x, _)| x + entry_width(names[0]) <= 860));
+        assert!(places.windows(2).all(|pair| pair[0] != pair[1]) && places[8].1 > places[0].1);
+        assert_eq!(entries(&["a", "b"], 10)[1].1, TITLE + ROW + ROW / 2, "one a row where none fits");
+    }
+
+    #[test]
+    fn a_scale_shows_what_it_has_to_hold() {
+        let scale = Scale::new(&Axis::percent("%"), [40.0, 50.0].into_iter(), 100, 0);
+        assert!(scale.at(0.0).is_some() && scale.at(100.0).is_some());
+        let ticks = Scale::new(&Axis::log("x"), [3e-4, 8e-3].into_iter(), 0, 100).ticks();
+        assert!(ticks.len() >= 3 && ticks.iter().all(|tick| (2e-4..1e-2).contains(tick)), "{ticks:?}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use gains_core::Arithmetic;
 
+use super::chart::Look;
 use super::{
     Axis, Case, Chart, Curve, Done, Entry, Figures, Given, NamedModel, Networks, Panel, Report, Study, Table,
     shown,
@@ -140,13 +141,54 @@ impl Classification {
             given.networks.extend(runs(folder)?);
         }
         let networks = Networks::open(&given, "fashion-mnist", given.size(20, 1000))?;
-        let mut grid = Vec::new();
-        for network in 0..networks.len() {
-            for sample in networks.samples(network) {
-                grid.extend(radii(networks.data_set(network)).iter().map(|eps| (network, sample, *eps)));
-            }
-        }
+        let of = |(network, sample): (usize, usize)| {
+            radii(networks.data_set(network)).iter().map(move |eps| (network, sample, *eps))
+        };
+        let grid = networks.pairs().into_iter().flat_map(of).collect();
         Ok(Self { networks, grid })
+    }
+
+    /// Standard against certified accuracy, a panel for each data set and radius: every network by `auto`, joined with
+    /// what the paper has of one trained that way.
+    fn pareto(&self, done: &Done<'_>) -> Chart {
+        let mut questions: Vec<(&str, f64)> = Vec::new();
+        for network in 0..self.networks.len() {
+            let set = self.networks.data_set(network);
+            let new = radii(set).iter().map(|eps| (set, *eps)).filter(|new| !questions.contains(new));
+            questions.extend(new.collect::<Vec<_>>());
+        }
+        let panel = |(set, eps): (&str, f64)| {
+            let (mut ours, mut joins, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
+            for network in (0..self.networks.len()).filter(|n| self.networks.data_set(*n) == set) {
+                let mine = |case: usize| self.grid[case].0 == network && self.grid[case].2 == eps;
+                let all = done.values("standard", mine).len();
+                let share =
+                    |figure: &str| 100.0 * done.values(figure, mine).iter().sum::<f64>() / all.max(1) as f64;
+                if all == 0 {
+                    continue;
+                }
+                let (name, here) = (self.networks.name(network), (share("auto"), share("standard")));
+                ours.push(Curve::dots(name, vec![here]));
+                let row = published(set, name);
+                let columns = row.and_then(|row| row.3.iter().find(|(radius, _)| *radius == eps));
+                let there = row
+                    .zip(columns)
+                    .and_then(|(row, (_, columns))| Some((middle(columns[1])?, middle(row.2)?)));
+                if let Some(there) = there {
+                    joins.push(Curve { name: name.into(), look: Look::Plain, points: vec![here, there] });
+                    theirs.push(there);
+                }
+            }
+            let paper = Curve::dots("the paper's mean, certified by GAINS", theirs);
+            Panel {
+                title: format!("{set}, ε {eps}"),
+                x: Axis::linear("percent certified"),
+                y: Axis::linear("percent right"),
+                curves: joins.into_iter().chain(ours).chain([paper]).collect(),
+            }
+        };
+        let panels = questions.into_iter().map(panel).collect();
+        Chart { title: "Standard and certified accuracy: up and to the right is better".into(), panels }
     }
 
     fn row(&self, done: &Done<'_>, network: usize, eps: f64) -> [Vec<String>; 2] {
@@ -204,6 +246,11 @@ impl Classification {
         ];
         [accuracies, gap]
     }
+}
+
+/// A mean with or without its deviation, as a number.
+fn middle(text: &str) -> Option<f64> {
+    text.split_whitespace().next()?.parse().ok()
 }
 
 /// The finished runs in a folder.
@@ -299,8 +346,8 @@ impl Study for Classification {
             };
             panels.push(Panel {
                 title: self.networks.name(network).into(),
-                x: Axis::linear("eps"),
-                y: Axis::linear("percent of images"),
+                x: Axis::linear("ε"),
+                y: Axis::percent("percent of images"),
                 curves: ["attacked", "auto", "tight", "gains", "linear", "box"].map(curve).to_vec(),
             });
         }
@@ -333,7 +380,10 @@ impl Study for Classification {
         let gap_title = "The gap between the paper's verifier and its attack".to_string();
         Report {
             tables: vec![Table::of(title, header, accuracies), Table::of(gap_title, gap_header, gaps)],
-            charts: vec![("classification", Chart { title: "Accuracies of classifiers".into(), panels })],
+            charts: vec![
+                ("classification", Chart { title: "Accuracies of classifiers".into(), panels }),
+                ("pareto", self.pareto(done)),
+            ],
             remarks: vec![
                 "Times are medians, on as many threads as were asked for. An image that some method certifies is not attacked.".into(),
             ],
@@ -356,6 +406,26 @@ mod tests {
         let done = Done { cases: &study.cases(), figures: vec![Some(figures); study.grid.len()] };
         let [accuracies, gap] = study.row(&done, 0, 0.1);
         assert_eq!((accuracies[3].as_str(), gap[7].as_str()), ("100.0", "100.0"));
+        let chart = study.pareto(&done);
+        let [panel, _] = &chart.panels[..] else { panic!("a panel for each radius") };
+        assert_eq!(
+            (panel.title.as_str(), panel.curves[0].points[0]),
+            ("fashion-mnist, ε 0.1", (100.0, 100.0))
+        );
+    }
+
+    #[test]
+    fn a_network_of_the_paper_is_joined_with_what_the_paper_has_of_it() {
+        let named = NamedModel { name: "provable 0.16".into(), path: "fashion-mnist".into() };
+        let study = Classification::new(&Given { networks: vec![named], ..Given::for_tests() }).unwrap();
+        let figures = Figures::default().with("standard", 1.0).with("auto", 0.0);
+        let done = Done { cases: &study.cases(), figures: vec![Some(figures); study.grid.len()] };
+        let chart = study.pareto(&done);
+        let points =
+            |panel: usize| chart.panels[panel].curves.iter().map(|c| c.points.clone()).collect::<Vec<_>>();
+        assert_eq!(points(0), [vec![(0.0, 100.0), (61.3, 71.5)], vec![(0.0, 100.0)], vec![(61.3, 71.5)]]);
+        assert_eq!(points(1)[2], [(55.0, 71.5)]);
+        assert_eq!((middle("91.8 ± 1.3"), middle("0.0"), middle("")), (Some(91.8), Some(0.0), None));
     }
 
     #[test]

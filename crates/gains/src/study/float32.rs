@@ -32,8 +32,9 @@ struct Float32 {
 impl Float32 {
     fn new(given: &Given) -> Result<Self, Failure> {
         let networks = Networks::open(given, "fashion-mnist", given.size(20, 100))?;
-        let grid = (0..networks.len())
-            .flat_map(|network| networks.samples(network).into_iter().map(move |sample| (network, sample)))
+        let grid = networks
+            .pairs()
+            .into_iter()
             .flat_map(|(network, sample)| RADII.map(|eps| (network, sample, eps)))
             .flat_map(|(network, sample, eps)| [0, 1].map(|method| (network, sample, eps, method)))
             .collect();
@@ -115,7 +116,7 @@ impl Study for Float32 {
             }
             panels.push(Panel {
                 title: self.networks.name(network).into(),
-                x: Axis::linear("eps"),
+                x: Axis::linear("ε"),
                 y: Axis::log("mean margin lost"),
                 curves,
             });

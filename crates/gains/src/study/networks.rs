@@ -106,12 +106,12 @@ impl Networks {
         self.all[network].model.network().description.dataset.as_deref().unwrap_or_default()
     }
 
-    /// Their names with the beginnings of their hashes, for the setting of a study.
+    /// Their names with the beginnings of their hashes, for the setting of a study. Which images are asked about is said
+    /// by the cases, so that a study can go on to further ones.
     pub fn setting(&self) -> String {
         let one = |opened: &Opened| format!("{} {}", opened.name, opened.model.network().hash);
         let networks: Vec<String> = self.all.iter().map(one).collect();
-        let samples = self.data.samples.as_ref().map_or(String::new(), ToString::to_string);
-        format!("{}; samples {samples}", networks.join(", "))
+        networks.join(", ")
     }
 
     /// The images of one.
@@ -125,8 +125,33 @@ impl Networks {
         self.subject(network).map(|subject| subject.indices().to_vec()).unwrap_or_default()
     }
 
+    /// Every network with every one of its images, image by image: what is cut short has a little of every network.
+    pub fn pairs(&self) -> Vec<(usize, usize)> {
+        let samples: Vec<Vec<usize>> = (0..self.len()).map(|network| self.samples(network)).collect();
+        let most = samples.iter().map(Vec::len).max().unwrap_or_default();
+        let at = |place: usize| {
+            let with = move |(network, all): (usize, &Vec<usize>)| Some((network, *all.get(place)?));
+            samples.iter().enumerate().filter_map(with).collect::<Vec<_>>()
+        };
+        (0..most).flat_map(at).collect()
+    }
+
     /// One of them.
     pub fn model(&self, network: usize) -> &Model {
         &self.all[network].model
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_cut_short_has_a_little_of_every_network() {
+        let network = |name: &str| NamedModel { name: name.into(), path: "fashion-mnist".into() };
+        let given = Given { networks: vec![network("a"), network("b")], ..Given::for_tests() };
+        let networks = Networks::open(&given, "", 3).ok().unwrap();
+        assert_eq!(networks.pairs(), [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2)]);
+        assert!(!networks.setting().contains("0..3"), "further images can be added");
     }
 }

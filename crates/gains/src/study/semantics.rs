@@ -33,8 +33,7 @@ struct Semantics {
 impl Semantics {
     fn new(given: &Given) -> Result<Self, Failure> {
         let networks = Networks::open(given, "fashion-mnist", given.size(20, 100))?;
-        let of = |network: usize| networks.samples(network).into_iter().map(move |sample| (network, sample));
-        let grid = (0..networks.len()).flat_map(of).collect();
+        let grid = networks.pairs();
         let finer = (0..networks.len()).map(|n| finer(networks.model(n).network())).collect();
         Ok(Self { finer, grid, points: given.size(8, 32), networks })
     }
@@ -139,7 +138,7 @@ impl Study for Semantics {
             }
             panels.push(Panel {
                 title: self.networks.name(network).into(),
-                x: Axis::linear("smallest lead of the class in the region"),
+                x: Axis::linear("smallest lead of the class among the points"),
                 y: Axis::log("largest change of a logit"),
                 curves,
             });

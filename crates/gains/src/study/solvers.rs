@@ -98,11 +98,12 @@ impl Solvers {
                 variants.push(Variant { network, name, model });
             }
         }
-        let of = |variant: usize| {
-            let samples = networks.samples(variants[variant].network);
-            samples.into_iter().map(move |sample| (variant, sample))
+        let of = |(network, sample): (usize, usize)| {
+            let mine = |(_, variant): &(usize, &Variant)| variant.network == network;
+            let found = variants.iter().enumerate().filter(mine).map(|(variant, _)| (variant, sample));
+            found.collect::<Vec<_>>()
         };
-        let grid = (0..variants.len()).flat_map(of).collect();
+        let grid = networks.pairs().into_iter().flat_map(of).collect();
         Ok(Self { networks, variants, grid })
     }
 }
@@ -191,7 +192,7 @@ impl Study for Solvers {
             Panel {
                 title: self.networks.name(network).into(),
                 x: Axis::log("median vertices of the graph"),
-                y: Axis::linear("certified %"),
+                y: Axis::percent("percent of images certified"),
                 curves: kinds,
             }
         });

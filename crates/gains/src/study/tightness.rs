@@ -39,9 +39,8 @@ struct Tightness {
 
 impl Tightness {
     fn new(given: &Given) -> Result<Self, Failure> {
-        let networks = Networks::open(given, "fashion-mnist", given.size(20, 100))?;
-        let of = |network: usize| networks.samples(network).into_iter().map(move |sample| (network, sample));
-        let grid = (0..networks.len()).flat_map(of).collect();
+        let networks = Networks::open(given, "fashion-mnist", given.size(20, 1000))?;
+        let grid = networks.pairs();
         Ok(Self { networks, grid })
     }
 }
@@ -115,7 +114,7 @@ impl Study for Tightness {
                     shown(gaps.iter().copied().reduce(f64::max), 3),
                 ]);
                 curves[0].push(Curve::dots(name, self.margins(done, network, name)));
-                curves[1].push(Curve { name: (*name).into(), look: Look::Plain, points: frequencies(&gaps) });
+                curves[1].push(Curve { name: (*name).into(), look: Look::Bars, points: frequencies(&gaps) });
                 curves[2].push(Curve { name: (*name).into(), look: Look::Plain, points: shares(&gaps) });
             }
             panels.extend(self.panels(network, curves));

@@ -46,8 +46,7 @@ struct TrajectoryAttack {
 impl TrajectoryAttack {
     fn new(given: &Given) -> Result<Self, Failure> {
         let networks = Networks::open(given, "fashion-mnist", given.size(20, 1000))?;
-        let of = |network: usize| networks.samples(network).into_iter().map(move |sample| (network, sample));
-        let grid = (0..networks.len()).flat_map(of).collect();
+        let grid = networks.pairs();
         Ok(Self { networks, grid, steps: STEPS })
     }
 
@@ -171,16 +170,16 @@ impl Study for TrajectoryAttack {
             "open %",
         ];
         let [changed, theirs, proved] = curves;
-        let panel = |title: &str, curves| Panel {
+        let panel = |title: &str, y: fn(&str) -> Axis, curves| Panel {
             title: title.into(),
-            x: Axis::linear("eps"),
-            y: Axis::linear("percent of samples"),
+            x: Axis::linear("ε"),
+            y: y("percent of images"),
             curves,
         };
         let panels = vec![
-            panel("trajectory changed by an attack", changed),
-            panel("the same in the paper", theirs),
-            panel("proved that it cannot be changed", proved),
+            panel("trajectory changed by an attack", Axis::percent, changed),
+            panel("the same in the paper", Axis::percent, theirs),
+            panel("proved that it cannot be changed", Axis::linear, proved),
         ];
         let title = "Step sizes under attack".to_string();
         Report {
@@ -198,6 +197,9 @@ impl Study for TrajectoryAttack {
 
 #[cfg(test)]
 mod tests {
+    use gains_core::model_file::{read_parts, write_model};
+
+    use super::super::NamedModel;
     use super::*;
 
     #[test]
@@ -209,6 +211,25 @@ mod tests {
             let get = |name: &str| figures.get(&format!("{name} {eps}")).unwrap();
             assert!(get("changed") + get("proved") <= 1.0);
             assert!(get("changed at end") <= get("changed"));
+        }
+    }
+
+    /// Without dynamics no step has an error, so there is one trajectory, whatever the image.
+    #[test]
+    fn a_network_that_stands_still_cannot_be_made_to_take_other_steps() {
+        let (description, mut tensors) = read_parts(crate::bundled::MODELS[0].bytes).unwrap();
+        let dynamics = tensors.iter_mut().filter(|(name, _)| name.starts_with("ode"));
+        let stilled = dynamics.map(|(_, (_, values))| values.fill(0.0)).count();
+        assert_eq!(stilled, 4, "weights and biases of two layers");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("still.safetensors");
+        std::fs::write(&path, write_model(&description, &tensors).unwrap()).unwrap();
+        let given = Given { networks: vec![NamedModel { name: "still".into(), path }], ..Given::for_tests() };
+        let study = TrajectoryAttack { steps: 3, ..TrajectoryAttack::new(&given).unwrap() };
+        let figures = study.work(0).unwrap();
+        for eps in RADII {
+            let get = |name: &str| figures.get(&format!("{name} {eps}")).unwrap();
+            assert_eq!((get("changed"), get("changed at end"), get("proved")), (0.0, 0.0, 1.0));
         }
     }
 

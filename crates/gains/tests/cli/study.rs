@@ -86,8 +86,10 @@ fn a_study_writes_what_it_found_and_goes_on_where_it_was() {
     let again = gains(&args).output().unwrap();
     assert!(stderr(&again).contains("1 of 2 cases are there already"), "{}", stderr(&again));
     assert_eq!(stdout(&again), table);
-    // Results of another question are not mixed in.
-    let other = ["study", "semantics", "--quick", "--samples", "0..3", "--out", out];
+    // Further images are added to what is there; results of another question are not mixed in.
+    let more = gains(&["study", "semantics", "--quick", "--samples", "0..3", "--out", out]).output().unwrap();
+    assert!(stderr(&more).contains("2 of 3 cases are there already"), "{}", stderr(&more));
+    let other = ["study", "semantics", "--samples", "0..3", "--out", out];
     fails(&other, 2, "another setting");
     ok(&["study", "report", "--out", out]);
     let page = std::fs::read_to_string(folder.path().join("index.html")).unwrap();

@@ -81,7 +81,7 @@ impl Lcap {
     }
 
     fn of(&self, case: usize) -> (usize, usize) {
-        (self.dimensions[case / self.instances], case % self.instances)
+        (self.dimensions[case % self.dimensions.len()], case / self.dimensions.len())
     }
 }
 
@@ -142,10 +142,7 @@ fn worked() -> Option<f64> {
 
 impl Study for Lcap {
     fn setting(&self) -> String {
-        format!(
-            "{BOUNDS} bounds, {} instances a dimension, LP(8, 50, 40), seed 1, times on the processor",
-            self.instances
-        )
+        format!("{BOUNDS} bounds, LP(8, 50, 40), seed 1, times on the processor")
     }
 
     fn cases(&self) -> Vec<Case> {
@@ -193,7 +190,7 @@ impl Study for Lcap {
         let (mut volumes, mut theirs) = (Vec::new(), Vec::new());
         let (mut quick, mut slow) = (Vec::new(), Vec::new());
         for (index, &dimension) in self.dimensions.iter().enumerate() {
-            let mine = |case: usize| case / self.instances == index;
+            let mine = |case: usize| case % self.dimensions.len() == index;
             let volume = mean(&done.values("volume LP / CURLS", mine));
             let [curls, lp] = ["CURLS µs", "LP µs"].map(|name| median(done.values(name, mine)));
             let d = dimension as f64;

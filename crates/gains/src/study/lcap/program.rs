@@ -79,6 +79,18 @@ mod tests {
     use super::*;
     use crate::study::lcap::constraints::Bounds;
 
+    /// Many of its corners bind together, so that the simplex method stands still for long: it went round in circles here.
+    #[test]
+    fn a_degenerate_program_comes_to_an_end() {
+        let mut random = fastrand::Rng::with_seed(1 + 1000 * 30 + 8);
+        let Bounds { domain, lower, upper } = Bounds::draw(30, 4, &mut random).unwrap();
+        let negated: Vec<Affine> = upper.iter().map(Affine::negated).collect();
+        for parts in [lower, negated] {
+            let merged = merge(&parts, &domain, &mut random).unwrap();
+            assert!(parts.iter().all(|part| merged.largest_excess(part, &domain) <= 1e-9));
+        }
+    }
+
     /// With few dimensions all corners can be looked at.
     #[test]
     fn sampled_corners_come_to_the_optimum_of_all_corners() {

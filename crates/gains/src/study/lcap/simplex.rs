@@ -12,8 +12,10 @@ const ALLOWED: f64 = 1e-7;
 const TINY: f64 = 1e-9;
 /// Steps between two fresh inverses.
 const FRESH: usize = 100;
-/// Steps in place, after which the first column that helps is taken instead of the best: that cannot go round in circles.
+/// Steps in place, after which the levels are shaken, so that the method does not go round in circles.
 const PATIENCE: usize = 60;
+/// By how much, in parts of the largest level.
+const SHAKE: f64 = 1e-8;
 
 /// A column of the dual.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -92,15 +94,14 @@ impl Simplex {
         prices
     }
 
-    /// A column that is violated: the most, or the first.
-    fn entering(&self, prices: &[f64], first: bool) -> Option<Column> {
+    /// The column that is violated most.
+    fn entering(&self, prices: &[f64]) -> Option<Column> {
         let bounds =
             (0..self.basis.len()).flat_map(|unknown| [1.0, -1.0].map(|sign| Column::Bound { unknown, sign }));
         let all = (0..self.rows.len()).map(Column::Row).chain(bounds);
-        let mut violated =
-            all.map(|column| (self.slack(column, prices), column)).filter(|(slack, _)| *slack < -ALLOWED);
-        let chosen = if first { violated.next() } else { violated.min_by(|a, b| a.0.total_cmp(&b.0)) };
-        chosen.map(|(_, column)| column)
+        let slacks = all.map(|column| (self.slack(column, prices), column));
+        let violated = slacks.filter(|(slack, _)| *slack < -ALLOWED);
+        violated.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, column)| column)
     }
 
     /// The optimum; nothing if it is not reached in a reasonable number of steps.
@@ -109,14 +110,28 @@ impl Simplex {
         let mut in_place = 0;
         for step in 1..=most {
             let prices = self.prices();
-            let Some(column) = self.entering(&prices, in_place > PATIENCE) else { return Some(prices) };
+            let Some(column) = self.entering(&prices) else { return Some(prices) };
             let moved = self.enter(column)?;
             in_place = if moved > TINY { 0 } else { in_place + 1 };
+            if in_place > PATIENCE {
+                self.shake(step);
+                in_place = 0;
+            }
             if step.is_multiple_of(FRESH) {
                 self.invert()?;
             }
         }
         None
+    }
+
+    /// Moves the levels apart a little, each by another amount: as if the objective were a slightly different one, of
+    /// which a fresh inverse knows nothing.
+    fn shake(&mut self, step: usize) {
+        let size = SHAKE * self.levels.iter().copied().fold(1.0, f64::max);
+        for (place, level) in self.levels.iter_mut().enumerate() {
+            // Multiples of the golden ratio fill an interval evenly.
+            *level += size * (1.0 + ((place + 1) as f64 * step as f64 * 0.618_033_988_749_895).fract());
+        }
     }
 
     fn entry(&self, column: Column, place: usize) -> f64 {

@@ -243,8 +243,8 @@ impl Trained {
         }
         let panel = |title: String, curves| Panel {
             title,
-            x: Axis::linear("eps"),
-            y: Axis::linear("percent of images"),
+            x: Axis::linear("ε"),
+            y: Axis::percent("percent of images"),
             curves,
         };
         let how = match self.design.asked {
