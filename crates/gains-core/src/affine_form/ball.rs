@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::{AffineForm, Symbols};
+use super::{AffineForm, Symbol, Symbols};
 use crate::arithmetic::analysis_error;
 use crate::interval::BoxVec;
 
@@ -21,9 +21,9 @@ pub enum BallNorm {
 
 /// Symbols of a Euclidean ball have numbers from here on, those of a ball of sums from the next, all others are below or
 /// above.
-const EUCLIDEAN: u32 = 1 << 29;
-const SUM: u32 = 1 << 30;
-const INDEPENDENT: u32 = 1 << 31;
+const EUCLIDEAN: Symbol = 1 << 60;
+const SUM: Symbol = 1 << 61;
+const INDEPENDENT: Symbol = 1 << 62;
 
 impl AffineForm {
     /// A ball with one scale for each entry, of which only what lies in a box counts; entries may be off by `blur` besides. There
@@ -55,7 +55,7 @@ impl AffineForm {
 
     /// Rows of the symbols of a ball, and its norm, if there is one.
     fn of_ball(&self) -> Option<(Range<usize>, BallNorm)> {
-        let from = |number: u32| self.symbols.partition_point(|symbol| *symbol < number);
+        let from = |number: Symbol| self.symbols.partition_point(|symbol| *symbol < number);
         let (euclidean, sum, end) = (from(EUCLIDEAN), from(SUM), from(INDEPENDENT));
         if euclidean < sum && sum == end {
             Some((euclidean..sum, BallNorm::Euclidean))

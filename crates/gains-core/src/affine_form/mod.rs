@@ -32,15 +32,19 @@ use crate::kernels;
 /// Most entries of a form's generators: 128 MB. What would go beyond gets no symbols of its own.
 const MOST_GENERATORS: usize = 16 << 20;
 
+/// The number of a noise symbol. Two symbols of one number would be taken for one, so numbers must not run out: a long
+/// run hands out thousands a step.
+pub type Symbol = u64;
+
 /// Hands out noise symbols nobody has used before.
 #[derive(Clone, Debug, Default)]
 pub struct Symbols {
-    next: u32,
+    next: Symbol,
 }
 
 impl Symbols {
     /// A new symbol.
-    pub fn fresh(&mut self) -> u32 {
+    pub fn fresh(&mut self) -> Symbol {
         self.next += 1;
         self.next
     }
@@ -54,7 +58,7 @@ impl Symbols {
 #[derive(Clone, Debug, Default)]
 pub struct AffineForm {
     /// The symbols, increasing.
-    symbols: Vec<u32>,
+    symbols: Vec<Symbol>,
     /// Centre.
     pub centre: Vec<f64>,
     /// Entries that generators may touch, increasing: the columns of the generators.
@@ -108,7 +112,7 @@ impl AffineForm {
     }
 
     /// The generators, in the columns of [`Self::live`].
-    fn rows(&self) -> impl Iterator<Item = (u32, &[f64])> {
+    fn rows(&self) -> impl Iterator<Item = (Symbol, &[f64])> {
         let width = self.live.len();
         self.symbols
             .iter()
@@ -273,7 +277,7 @@ impl AffineForm {
     }
 
     /// The vectors that remain where some symbols have a known value.
-    pub fn slice(&self, known: impl Fn(u32) -> Option<f64>) -> BoxVec {
+    pub fn slice(&self, known: impl Fn(Symbol) -> Option<f64>) -> BoxVec {
         let mut centre = self.centre.clone();
         let mut radius = self.remainder.clone();
         for (symbol, row) in self.rows() {
@@ -297,7 +301,7 @@ impl AffineForm {
     }
 
     /// Knows all of `symbols`, which hold its own.
-    pub fn extend_to(&mut self, symbols: &[u32]) {
+    pub fn extend_to(&mut self, symbols: &[Symbol]) {
         if symbols.len() > self.order() {
             if self.symbols[..] == symbols[..self.order()] {
                 self.symbols = symbols.to_vec();
@@ -318,7 +322,7 @@ impl AffineForm {
 
     /// All symbols of some forms, increasing. Forms of one chain of operators each know what the one before knew, so
     /// that the longest list holds them all.
-    pub fn all_symbols<'f>(forms: impl Iterator<Item = &'f Self>) -> Vec<u32> {
+    pub fn all_symbols<'f>(forms: impl Iterator<Item = &'f Self>) -> Vec<Symbol> {
         forms.fold(Vec::new(), |all, form| {
             let shorter = all.len().min(form.order());
             if all[..shorter] == form.symbols[..shorter] {
@@ -330,7 +334,7 @@ impl AffineForm {
 
     /// The form with the symbols in the order of a list that holds its own: as it is where the list starts with
     /// them.
-    fn aligned(&self, symbols: &[u32]) -> Cow<'_, Self> {
+    fn aligned(&self, symbols: &[Symbol]) -> Cow<'_, Self> {
         if self.symbols[..] == symbols[..self.order()] {
             return Cow::Borrowed(self);
         }
@@ -340,7 +344,7 @@ impl AffineForm {
     }
 
     /// The symbols, increasing.
-    pub fn symbols(&self) -> &[u32] {
+    pub fn symbols(&self) -> &[Symbol] {
         &self.symbols
     }
 
@@ -351,7 +355,7 @@ impl AffineForm {
 }
 
 /// All of both, increasing; the second need not be in order.
-fn union(a: &[u32], b: impl Iterator<Item = u32>) -> Vec<u32> {
+fn union<T: Copy + Ord>(a: &[T], b: impl Iterator<Item = T>) -> Vec<T> {
     let mut all = a.to_vec();
     all.extend(b);
     all.sort_unstable();

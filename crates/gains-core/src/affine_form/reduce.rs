@@ -4,7 +4,7 @@ use crate::affine::multiply;
 use crate::arithmetic::{TINY, analysis_error, up};
 use crate::kernels;
 
-use super::{AffineForm, Symbols, union};
+use super::{AffineForm, Symbol, Symbols, union};
 
 /// Most products of a compression: about a quarter of a second.
 const MOST_PRODUCTS: usize = 1 << 30;
@@ -76,7 +76,7 @@ impl AffineForm {
     /// the sum of their magnitudes, entry by entry, and goes into the remainder. So every symbol keeps its meaning for
     /// the vectors of both, which is what lets other forms over the same symbols be joined beside these. A symbol of `apart` keeps its
     /// generator: where it is not known it may as well be 0.
-    pub fn join_beside(&self, other: &Self, side: u32, apart: &[u32]) -> Self {
+    pub fn join_beside(&self, other: &Self, side: Symbol, apart: &[Symbol]) -> Self {
         let n = self.len();
         let mut symbols = Self::all_symbols([self, other].into_iter());
         let centres: Vec<f64> =
@@ -130,7 +130,7 @@ impl AffineForm {
     }
 
     /// Drops all symbols but the given (increasing) ones; what they stood for goes into the remainder.
-    pub fn retain(&mut self, kept: &[u32]) {
+    pub fn retain(&mut self, kept: &[Symbol]) {
         let gamma = analysis_error(self.order());
         let mut lost = vec![0.0; self.live.len()];
         let (mut symbols, mut generators) = (Vec::new(), Vec::new());
@@ -176,7 +176,7 @@ impl AffineForm {
     /// Cost: about `m n²` for `m` generators of `n` entries.
     ///
     /// Where that would take more than a moment, what is replaced goes into the remainder instead.
-    pub fn compress(&mut self, kept: &[u32], symbols: &mut Symbols) {
+    pub fn compress(&mut self, kept: &[Symbol], symbols: &mut Symbols) {
         let n = self.len();
         let unnamed = (0..n).filter(|&j| self.remainder[j] != 0.0).map(|j| j as u32);
         let live = union(&self.live, unnamed);
@@ -284,7 +284,7 @@ mod tests {
     const ENTRIES: usize = 3;
 
     /// A form over the given symbols, with numbers of few bits, so that its vectors are exact.
-    fn form(random: &mut fastrand::Rng, symbols: &[u32]) -> AffineForm {
+    fn form(random: &mut fastrand::Rng, symbols: &[Symbol]) -> AffineForm {
         let mut short = || f64::from(random.i32(-64..=64)) / 64.0;
         let mut form = AffineForm {
             symbols: symbols.to_vec(),
@@ -300,7 +300,7 @@ mod tests {
     }
 
     /// The vector of a form for given values of its symbols and of what is not named.
-    fn vector(form: &AffineForm, value: impl Fn(u32) -> f64, unnamed: &[f64]) -> Vec<f64> {
+    fn vector(form: &AffineForm, value: impl Fn(Symbol) -> f64, unnamed: &[f64]) -> Vec<f64> {
         let mut x: Vec<f64> = (0..ENTRIES).map(|j| form.centre[j] + form.remainder[j] * unnamed[j]).collect();
         for (symbol, row) in form.rows() {
             for (&j, g) in form.live.iter().zip(row) {
@@ -322,21 +322,21 @@ mod tests {
                 1 => form(&mut random, &[2]),
                 _ => form(&mut random, &[1, 2, 3, 5]),
             };
-            let apart: &[u32] = if round % 2 == 0 && round % 3 == 0 { &[3, 4, 5, 6] } else { &[] };
+            let apart: &[Symbol] = if round % 2 == 0 && round % 3 == 0 { &[3, 4, 5, 6] } else { &[] };
             let joined = a.join_beside(&b, 9, apart);
             assert_eq!(joined.symbols().last(), Some(&9));
             for _ in 0..20 {
                 let values: Vec<f64> = (0..8).map(|_| if random.bool() { 1.0 } else { -1.0 }).collect();
                 let unnamed: Vec<f64> =
                     (0..ENTRIES).map(|_| if random.bool() { 1.0 } else { -1.0 }).collect();
-                let value = |symbol: u32| values[symbol as usize];
+                let value = |symbol: Symbol| values[symbol as usize];
                 for (source, side) in [(&a, 1.0), (&b, -1.0)] {
                     let x = vector(source, value, &unnamed);
                     // What the other side alone knows of says nothing about this one.
-                    let value = |s: u32| {
+                    let value = |s: Symbol| {
                         if apart.contains(&s) && !source.symbols().contains(&s) { 0.0 } else { value(s) }
                     };
-                    let known = |s: u32| Some(if s == 9 { side } else { value(s) });
+                    let known = |s: Symbol| Some(if s == 9 { side } else { value(s) });
                     for slice in [joined.slice(known), joined.slice(|s| (s != 9).then(|| value(s)))] {
                         assert!(slice.contains(&x), "round {round}: {x:?} in {slice:?}, side {side}");
                     }

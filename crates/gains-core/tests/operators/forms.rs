@@ -1,6 +1,6 @@
 //! Affine forms whose symbols are not each other's first ones: what is done to them holds what is done to points.
 
-use gains_core::affine_form::{AffineForm, Passing, Symbols};
+use gains_core::affine_form::{AffineForm, Passing, Symbol, Symbols};
 use gains_core::operator::Forming;
 use gains_core::{Arithmetic, BoxVec, Operator, Precision, Shape};
 
@@ -36,7 +36,7 @@ impl Source {
     }
 
     /// The values of its symbols at a point.
-    fn values(&self, point: &[f64], known: &mut Vec<(u32, f64)>) {
+    fn values(&self, point: &[f64], known: &mut Vec<(Symbol, f64)>) {
         let open = (0..3).filter(|&i| self.region.lower[i] < self.region.upper[i]);
         for (i, &symbol) in open.zip(self.form.symbols()) {
             let centre = 0.5 * self.region.lower[i] + 0.5 * self.region.upper[i];

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use gains_core::affine_form::AffineForm;
+use gains_core::affine_form::{AffineForm, Symbol};
 use gains_ode::Arrived;
 
 use super::steps::{FormSteps, Travelling, tidying};
@@ -13,7 +13,7 @@ impl FormSteps<'_> {
     /// Joins sets of states that are nearly the same, the closest first: those that hardly widen by it, and others while
     /// there are more than a few.
     pub(super) fn join_close(&mut self, arrivals: &mut Vec<Arrived<Travelling>>) {
-        let mut known: HashMap<(u32, u32), f64> = HashMap::new();
+        let mut known: HashMap<(Symbol, Symbol), f64> = HashMap::new();
         while arrivals.len() > 1 && self.over.is_none() {
             let allowed = if arrivals.len() <= APART { SAME } else { CLOSE };
             let mut best: Option<(usize, usize, f64)> = None;
@@ -50,13 +50,13 @@ impl FormSteps<'_> {
     }
 
     /// Symbols that one of two sets, with everything near it, knows nothing of, and that nothing outside this block knows.
-    fn apart(&self, a: &Travelling, b: &Travelling) -> Vec<u32> {
+    fn apart(&self, a: &Travelling, b: &Travelling) -> Vec<Symbol> {
         let known = |states: &Travelling| {
             let near = states.near.iter().flat_map(|near| near.values.iter().map(|v| &**v));
             AffineForm::all_symbols(std::iter::once(&states.state).chain(near))
         };
         let (a, b) = (known(a), known(b));
-        let alone = |one: &[u32], other: &[u32]| -> Vec<u32> {
+        let alone = |one: &[Symbol], other: &[Symbol]| -> Vec<Symbol> {
             one.iter().copied().filter(|s| *s > self.outer && other.binary_search(s).is_err()).collect()
         };
         let mut apart = alone(&a, &b);

@@ -14,7 +14,7 @@ mod steps;
 
 use std::sync::Arc;
 
-use gains_core::affine_form::{AffineForm, Symbols};
+use gains_core::affine_form::{AffineForm, Symbol, Symbols};
 use gains_core::operator::Forming;
 use gains_core::{Activation, Arithmetic, BoxVec, Ode, Operator, Program, Rows, Step};
 use gains_ode::graph::explore;
@@ -239,7 +239,7 @@ fn reduce(form: &mut AffineForm, symbols: &mut Symbols) {
         let mut order: Vec<usize> = (0..weights.len()).collect();
         order.sort_by(|a, b| weights[*b].total_cmp(&weights[*a]));
         order.truncate(MOST_SYMBOLS.saturating_sub(form.len()));
-        let mut kept: Vec<u32> = order.iter().map(|&s| form.symbols()[s]).collect();
+        let mut kept: Vec<Symbol> = order.iter().map(|&s| form.symbols()[s]).collect();
         kept.sort_unstable();
         form.compress(&kept, symbols);
     }
@@ -312,7 +312,7 @@ mod tests {
             let count = if close { 3 * COPIES } else { random.usize(1..=3 * COPIES) };
             let mut arrivals: Vec<Arrived<Travelling>> = Vec::new();
             // The map behind every edge, and the set of states it belongs to.
-            let mut sources: Vec<(AffineMap, u32)> = Vec::new();
+            let mut sources: Vec<(AffineMap, Symbol)> = Vec::new();
             for k in 0..count {
                 let shift = if close && k < COPIES - 1 { 1024.0 * (k + 1) as f64 } else { 0.0 };
                 let way = map(&mut random, shift);
@@ -341,7 +341,7 @@ mod tests {
             edges.sort_unstable();
             assert_eq!(edges, (0..sources.len()).collect::<Vec<_>>(), "round {round}: every edge, once");
             for Arrived { edges, state: states } in &left {
-                let mut origins: Vec<u32> = edges.iter().map(|&e| sources[e].1).collect();
+                let mut origins: Vec<Symbol> = edges.iter().map(|&e| sources[e].1).collect();
                 origins.sort_unstable();
                 origins.dedup();
                 if origins.len() == 1 {

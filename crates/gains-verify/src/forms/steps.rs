@@ -10,7 +10,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use gains_core::affine_form::{AffineForm, Symbols};
+use gains_core::affine_form::{AffineForm, Symbol, Symbols};
 use gains_core::operator::Forming;
 use gains_core::{Activation, Arithmetic, Interval, OdeBlock, Operator};
 use gains_ode::{Arrived, Carrier, Step, Tableau};
@@ -44,14 +44,14 @@ impl FormValues {
     }
 
     /// Holds all values of both evaluations, of which `side` tells one from the other.
-    pub(super) fn join_beside(&self, other: &Self, side: u32, apart: &[u32]) -> Self {
+    pub(super) fn join_beside(&self, other: &Self, side: Symbol, apart: &[Symbol]) -> Self {
         let values = self.values.iter().zip(&other.values);
         let values = values.map(|(a, b)| Arc::new(a.join_beside(b, side, apart))).collect();
         Self { values, output: self.output }
     }
 
     /// Drops all symbols but the given ones.
-    fn retain(&mut self, kept: &[u32]) {
+    fn retain(&mut self, kept: &[Symbol]) {
         self.values.iter_mut().for_each(|v| Arc::make_mut(v).retain(kept));
     }
 }
@@ -60,7 +60,7 @@ impl FormValues {
 #[derive(Clone, Debug)]
 pub struct Travelling {
     /// Names the set: a step that is rejected leaves the very same states.
-    pub origin: u32,
+    pub origin: Symbol,
     /// The states.
     pub state: AffineForm,
     /// The dynamics at these states, or close to them, over the same symbols.
@@ -92,7 +92,7 @@ pub struct FormSteps<'a> {
     pub(super) clock: Clock<'a>,
     pub(super) symbols: &'a mut Symbols,
     /// Symbols up to this one may be known outside the block.
-    pub(super) outer: u32,
+    pub(super) outer: Symbol,
     /// For every value of the dynamics, whether nothing but a ReLU takes it.
     relus: Vec<bool>,
     /// Where the controller decides otherwise: sums of error estimates, increasing.
@@ -280,7 +280,7 @@ impl<'a> FormSteps<'a> {
         let mut order: Vec<usize> = (0..weights.len()).collect();
         order.sort_by(|a, b| weights[*b].total_cmp(&weights[*a]));
         order.truncate(self.most_symbols.saturating_sub(2 * unnamed));
-        let mut kept: Vec<u32> = order.iter().map(|&s| state.symbols()[s]).collect();
+        let mut kept: Vec<Symbol> = order.iter().map(|&s| state.symbols()[s]).collect();
         kept.sort_unstable();
         state.compress(&kept, symbols);
         if let Some(near) = states.near.take() {

@@ -1,7 +1,7 @@
 //! Affine forms against points: with the pixels known, what is left of a form must hold the point's value.
 
 use gains_core::affine::AffineMap;
-use gains_core::affine_form::{AffineForm, Passing, Symbols};
+use gains_core::affine_form::{AffineForm, Passing, Symbol, Symbols};
 use gains_core::description::{LayerSpec, Method as Rule};
 use gains_core::operator::Forming;
 use gains_core::{Activation, Arithmetic, BoxVec, Circuit, OdeBlock, Operator, Precision, Shape};
@@ -36,7 +36,7 @@ fn inside(b: &BoxVec, point: &[f64]) -> bool {
     point.iter().enumerate().all(|(i, x)| b.lower[i] - close(*x) <= *x && *x <= b.upper[i] + close(*x))
 }
 
-fn known(values: &[f64]) -> impl Fn(u32) -> Option<f64> + '_ {
+fn known(values: &[f64]) -> impl Fn(Symbol) -> Option<f64> + '_ {
     |symbol| values.get(symbol as usize).copied()
 }
 
@@ -76,7 +76,7 @@ fn operations_on_forms_hold_the_same_operations_on_points() {
         let everything = BoxVec::new(vec![-1e9; 6], vec![1e9; 6]);
         let passed = a.pass(&passing, everything, None, &mut symbols);
         let joined = a.join(&b, &mut symbols);
-        let kept: Vec<u32> = (1..=n as u32).filter(|_| random.bool()).collect();
+        let kept: Vec<Symbol> = (1..=n as Symbol).filter(|_| random.bool()).collect();
         let mut compressed = passed.clone();
         compressed.compress(&kept, &mut symbols);
         let mut named = compressed.clone();
@@ -99,7 +99,7 @@ fn operations_on_forms_hold_the_same_operations_on_points() {
             let yp: Vec<f64> = (0..6)
                 .map(|j| passing[j].slope * ya[j] + passing[j].offset + noise[j] * passing[j].radius)
                 .collect();
-            let partly = |s: u32| kept.binary_search(&s).ok().and_then(|_| known(&values)(s));
+            let partly = |s: Symbol| kept.binary_search(&s).ok().and_then(|_| known(&values)(s));
             for form in [&passed, &compressed, &named, &retained] {
                 assert!(inside(&form.slice(partly), &yp), "round {round}: passed");
                 let value: f64 = row.iter().zip(&yp).map(|(r, y)| r * y).sum();
