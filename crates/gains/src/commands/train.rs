@@ -8,24 +8,33 @@ mod material;
 mod metrics;
 mod own;
 mod pace;
+mod record;
 mod select;
 mod session;
 pub mod setting;
+mod source;
 
 use std::path::{Path, PathBuf};
 
+use gains_core::Description;
+use gains_core::description::Task;
 use gains_train::config::Method;
 use gains_train::cpu::Cpu;
 use gains_train::cuda::Cuda;
 use gains_train::engine::Engine;
 use gains_train::fused::Fused;
 use gains_train::program::{Blueprint, ProgramEngine};
-use gains_train::{Checkpoint, Config, Device, Plan, Position, StepForm, TrainError, Trainer, presets};
+use gains_train::{
+    Checkpoint, CheckpointError, Config, Device, Plan, Position, StepForm, TrainError, Trainer, presets,
+};
 
 use self::folder::{Folder, Found};
 use self::material::{Lessons, Material};
+use self::metrics::Row;
+use self::record::Record;
 use self::select::Jury;
 use self::session::{Session, Surroundings};
+use self::source::Source;
 use crate::cli::{DeviceArg, Global, TrainArgs};
 use crate::failure::{Failure, Outcome};
 use crate::output::{note, print};
@@ -35,9 +44,6 @@ use crate::table::layout;
 pub fn run(args: &TrainArgs, global: &Global) -> Outcome {
     if args.list_presets {
         return list();
-    }
-    if let Some(config) = forecast::asked(args)? {
-        return forecast::run(config, args, global);
     }
     let config = match (&args.preset, &args.config, &args.resume) {
         (Some(name), _, _) => setting::preset(name)?,
@@ -69,7 +75,7 @@ fn resume(path: &Path, args: &TrainArgs, global: &Global) -> Outcome {
     }
     let mut checkpoint = None;
     if let Some(Found { state, warning }) =
-        folder.load(|bytes| Checkpoint::from_bytes(bytes).map_err(|e| e.to_string()))?
+        folder.load(|bytes| Checkpoint::from_bytes(bytes).map_err(|error| unusable(&error)))?
     {
         if let Some(warning) = warning {
             note!("warning: {warning}");
@@ -79,10 +85,32 @@ fn resume(path: &Path, args: &TrainArgs, global: &Global) -> Outcome {
     train(Start { config, checkpoint }, args, global, || Ok(folder))
 }
 
+/// What is the matter with a checkpoint.
+fn unusable(error: &CheckpointError) -> String {
+    match error {
+        CheckpointError::Earlier => error.to_string(),
+        error => format!("is damaged: {error}"),
+    }
+}
+
 /// Where a run starts.
 struct Start {
     config: Config,
     checkpoint: Option<Checkpoint>,
+}
+
+/// What a run is made of, once all is ready.
+struct Run<E: Engine> {
+    engine: E,
+    /// What it starts from.
+    parameters: Vec<f64>,
+    /// What is trained, without weights.
+    description: Description,
+    /// The device as the network's record names it.
+    device: String,
+    /// What networks are chosen by, where it is proof.
+    jury: Option<Jury>,
+    source: Source,
 }
 
 /// Gets everything ready before the folder is touched, then trains.
@@ -92,6 +120,9 @@ fn train(
     global: &Global,
     folder: impl FnOnce() -> Result<Folder, Failure>,
 ) -> Outcome {
+    if let Some(forecast) = start.config.forecast.clone() {
+        return forecast::train(start, &forecast, args, global, folder);
+    }
     let material = Material::load(&start.config, args.data_dir.as_deref())?;
     let plan = match material.obstacle(&start.config) {
         Some(what) => Err(format!("{what} are trained with on the CPU only")),
@@ -149,7 +180,15 @@ fn on_device<D: Device>(
     let most = start.config.images.unwrap_or(usize::MAX);
     let looked = (test.view(), start.config.rhythm.test_images);
     let engine = Fused::new(device, plan, (training.view(), most), looked).map_err(failed)?;
-    begin(start, material, engine, &parameters, (name, jury), args, global, folder)
+    let run = Run {
+        engine,
+        parameters,
+        description: material.description,
+        device: name,
+        jury,
+        source: material.own.map_or(Source::Known, Source::Own),
+    };
+    begin::<_, Row>(start, run, args, global, folder)
 }
 
 /// Trains any network, operator by operator, on the CPU.
@@ -171,26 +210,35 @@ fn train_program(
     let samples = lessons.into_samples(material.description.input);
     let threads = args.threads.map(usize::from);
     let engine = ProgramEngine::<f32>::new(blueprint, &start.config, samples, threads).map_err(failed)?;
-    begin(start, material, engine, &parameters, ("cpu".into(), jury), args, global, folder)
+    let run = Run {
+        engine,
+        parameters,
+        description: material.description,
+        device: "cpu".into(),
+        jury,
+        source: material.own.map_or(Source::Known, Source::Own),
+    };
+    begin::<_, Row>(start, run, args, global, folder)
 }
 
 /// Trains on an engine that is ready.
-fn begin<E: Engine>(
+fn begin<E: Engine, R: Record>(
     start: Start,
-    material: Material,
-    engine: E,
-    parameters: &[f64],
-    (device, jury): (String, Option<Jury>),
+    run: Run<E>,
     args: &TrainArgs,
     global: &Global,
     folder: impl FnOnce() -> Result<Folder, Failure>,
 ) -> Outcome {
     let Start { config, checkpoint } = start;
-    let classes = material.classes();
-    let trainer = Trainer::with(engine, config, material.description, &classes, parameters)
+    let Run { engine, parameters, description, device, jury, source } = run;
+    let classes = match &description.task {
+        Task::Classification { classes } => classes.clone(),
+        _ => Vec::new(),
+    };
+    let trainer = Trainer::with(engine, config, description, &classes, &parameters)
         .map_err(|error| explain(&error, None))?;
-    let surroundings = Surroundings { device, folder: folder()?, jury, own: material.own };
-    Session::new(trainer, surroundings).run(checkpoint, args, global)
+    let surroundings = Surroundings { device, folder: folder()?, jury, source };
+    Session::<E, R>::new(trainer, surroundings).run(checkpoint, args, global)
 }
 
 /// How a run that failed can go on.
@@ -263,18 +311,12 @@ fn list() -> Outcome {
             preset.name.to_string(),
             config.dataset.clone(),
             method.into(),
-            target(&config).map_or_else(|| "–".into(), |eps| eps.to_string()),
+            config.target().map_or_else(|| "–".into(), |eps| eps.to_string()),
             config.epochs().to_string(),
             form.into(),
         ]);
     }
-    rows.extend(forecast::rows()?);
     print(&layout(&["name", "data set", "method", "eps", "epochs", "step form"], &rows))
-}
-
-/// The perturbation a run ends with.
-fn target(config: &Config) -> Option<f64> {
-    config.phases.iter().rev().find_map(|phase| phase.eps).map(|eps| eps.target)
 }
 
 /// Where the data sets are, for commands to copy.

@@ -231,7 +231,7 @@ impl Folder {
         failure.hint(format!("{hint} `{}`", self.resume))
     }
 
-    /// The newest checkpoint that `parse` accepts; none if the run never came so far as to write one.
+    /// The newest checkpoint that `parse` accepts, or says what it is; none if the run never came so far as to write one.
     pub fn load<T>(&self, parse: impl Fn(&[u8]) -> Result<T, String>) -> Result<Option<Found<T>>, Failure> {
         let mut troubles: Vec<String> = Vec::new();
         for name in [CHECKPOINT, PREVIOUS] {
@@ -241,7 +241,7 @@ impl Folder {
             }
             let parsed = files::read_model_file(&path)
                 .map_err(|failure| failure.message)
-                .and_then(|bytes| parse(&bytes).map_err(|problem| format!("{name} is damaged: {problem}")));
+                .and_then(|bytes| parse(&bytes).map_err(|problem| format!("{name} {problem}")));
             match parsed {
                 Ok(state) => {
                     let warning = troubles.pop().map(|trouble| format!("{trouble}; going on from {name}"));
@@ -270,7 +270,7 @@ mod tests {
 
     fn parse(bytes: &[u8]) -> Result<String, String> {
         let text = String::from_utf8_lossy(bytes).into_owned();
-        if text.starts_with("good") { Ok(text) } else { Err(format!("'{text}'")) }
+        if text.starts_with("good") { Ok(text) } else { Err(format!("is damaged: '{text}'")) }
     }
 
     fn names(path: &Path) -> Vec<String> {

@@ -175,7 +175,7 @@ impl Material {
 
     /// What networks are chosen by, where it is proof.
     pub fn jury(&self, config: &Config) -> Option<Jury> {
-        let target = config.phases.iter().rev().find_map(|phase| phase.eps).map(|eps| eps.target);
+        let target = config.target();
         match &self.lessons {
             Lessons::Samples(samples) => Jury::new(config.selection, target, samples),
             Lessons::Images { test, .. } => {
@@ -183,14 +183,6 @@ impl Material {
                 let lessons = Lessons::Images { training: Bytes::default(), test: held };
                 Jury::new(config.selection, target, &lessons.into_samples(self.description.input))
             }
-        }
-    }
-
-    /// Names of the classes.
-    pub fn classes(&self) -> Vec<String> {
-        match &self.description.task {
-            Task::Classification { classes } => classes.clone(),
-            _ => Vec::new(),
         }
     }
 }
