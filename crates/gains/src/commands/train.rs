@@ -12,6 +12,7 @@ mod record;
 mod select;
 mod session;
 pub mod setting;
+mod several;
 mod source;
 
 use std::path::{Path, PathBuf};
@@ -33,7 +34,7 @@ use self::material::{Lessons, Material};
 use self::metrics::Row;
 use self::record::Record;
 use self::select::Jury;
-use self::session::{Session, Surroundings};
+use self::session::{Ended, Session, Surroundings};
 use self::source::Source;
 use crate::cli::{DeviceArg, Global, TrainArgs};
 use crate::failure::{Failure, Outcome};
@@ -45,33 +46,57 @@ pub fn run(args: &TrainArgs, global: &Global) -> Outcome {
     if args.list_presets {
         return list();
     }
-    let config = match (&args.preset, &args.config, &args.resume) {
-        (Some(name), _, _) => setting::preset(name)?,
-        (_, Some(path), _) => setting::read_with_inputs(path, args)?,
-        (_, _, Some(path)) => return resume(path, args, global),
-        _ => return Err(Failure::usage("nothing to train").hint("give --preset, --config or --resume")),
-    };
-    let config = setting::change(config, args)?;
-    if args.print_config {
-        return print(&config.to_toml());
+    match &args.resume[..] {
+        [] => {}
+        [path] => return resume(path, args, global, true).map(drop),
+        paths => return several::go_on(paths, args, global),
     }
+    let sources = match &args.preset {
+        Some(name) => vec![setting::preset(name)?],
+        None => {
+            args.config.iter().map(|path| setting::read_with_inputs(path, args)).collect::<Result<_, _>>()?
+        }
+    };
+    let seeds = match &args.seeds[..] {
+        [] => vec![args.seed],
+        seeds => seeds.iter().copied().map(Some).collect(),
+    };
+    let mut configs = Vec::new();
+    for (config, seed) in sources.iter().flat_map(|config| seeds.iter().map(move |seed| (config, *seed))) {
+        configs.push(setting::change(config.clone(), &args.changes, seed, false)?);
+    }
+    if args.print_config {
+        return print(&configs.iter().map(Config::to_toml).collect::<Vec<_>>().join("\n"));
+    }
+    if configs.len() > 1 {
+        return several::begin(configs, args, global);
+    }
+    let Some(config) = configs.pop() else {
+        return Err(Failure::usage("nothing to train").hint("give --preset, --config or --resume"));
+    };
     let path = folder::of_run(args.out.as_deref(), &config.name, config.seed)?;
     Folder::vacant(&path, args.force)?;
     let start = Start { config, checkpoint: None };
-    train(start, args, global, || Folder::create(&path, args.force, resume_command(&path, args)))
+    let create = || Folder::create(&path, args.force, resume_command(&path, args));
+    train(start, args, global, create).map(drop)
 }
 
-/// Goes on with a run.
-fn resume(path: &Path, args: &TrainArgs, global: &Global) -> Outcome {
+/// Goes on with a run, changed as the command line says if that is meant.
+fn resume(path: &Path, args: &TrainArgs, global: &Global, changed: bool) -> Result<Ended, Failure> {
     let before = setting::read(&Folder::config_of(path)?)?;
-    let config = setting::change(before.clone(), args)?;
+    let changes = if changed { &args.changes[..] } else { &[] };
+    let config = setting::change(before.clone(), changes, None, true)?;
     if args.print_config {
-        return print(&config.to_toml());
+        return print(&config.to_toml()).map(|()| Ended::Interrupted);
     }
     setting::continues(&before, &config)?;
     let folder = Folder::open(path, resume_command(path, args))?;
     if folder.model().exists() {
-        return print(&format!("the run in {} is finished: {}\n", path.display(), folder.model().display()));
+        print(&format!("the run in {} is finished: {}\n", path.display(), folder.model().display()))?;
+        return Ok(Ended::Finished(match &config.forecast {
+            Some(_) => session::figures(&record::read::<forecast::Row>(&folder.metrics(), u32::MAX)),
+            None => session::figures(&record::read::<Row>(&folder.metrics(), u32::MAX)),
+        }));
     }
     let mut checkpoint = None;
     if let Some(Found { state, warning }) =
@@ -119,7 +144,7 @@ fn train(
     args: &TrainArgs,
     global: &Global,
     folder: impl FnOnce() -> Result<Folder, Failure>,
-) -> Outcome {
+) -> Result<Ended, Failure> {
     if let Some(forecast) = start.config.forecast.clone() {
         return forecast::train(start, &forecast, args, global, folder);
     }
@@ -146,7 +171,7 @@ fn train_fused(
     args: &TrainArgs,
     global: &Global,
     folder: impl FnOnce() -> Result<Folder, Failure>,
-) -> Outcome {
+) -> Result<Ended, Failure> {
     let parameters = plan.initial_parameters(start.config.seed);
     let wrong = |e| explain(&TrainError::Device(e), None);
     match device {
@@ -171,7 +196,7 @@ fn on_device<D: Device>(
     args: &TrainArgs,
     global: &Global,
     folder: impl FnOnce() -> Result<Folder, Failure>,
-) -> Outcome {
+) -> Result<Ended, Failure> {
     let failed = |error: TrainError| explain(&error, None);
     let jury = material.jury(&start.config);
     let Lessons::Images { training, test } = &material.lessons else {
@@ -198,7 +223,7 @@ fn train_program(
     args: &TrainArgs,
     global: &Global,
     folder: impl FnOnce() -> Result<Folder, Failure>,
-) -> Outcome {
+) -> Result<Ended, Failure> {
     let failed = |error: TrainError| explain(&error, None);
     let blueprint = Blueprint::new(&material.description).map_err(|e| failed(e.into()))?;
     let parameters = match material.start.take() {
@@ -228,7 +253,7 @@ fn begin<E: Engine, R: Record>(
     args: &TrainArgs,
     global: &Global,
     folder: impl FnOnce() -> Result<Folder, Failure>,
-) -> Outcome {
+) -> Result<Ended, Failure> {
     let Start { config, checkpoint } = start;
     let Run { engine, parameters, description, device, jury, source } = run;
     let classes = match &description.task {

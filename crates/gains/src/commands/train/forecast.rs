@@ -10,6 +10,7 @@ use gains_train::series::{ForecastConfig, Names, PerturbationConfig, SeriesEngin
 use self::material::Material;
 pub use self::metrics::Row;
 use super::folder::Folder;
+use super::session::Ended;
 use super::source::Source;
 use super::{Start, begin, explain};
 use crate::cli::{DeviceArg, Global, TrainArgs};
@@ -23,7 +24,7 @@ pub fn train(
     args: &TrainArgs,
     global: &Global,
     folder: impl FnOnce() -> Result<Folder, Failure>,
-) -> Outcome {
+) -> Result<Ended, Failure> {
     if args.device == DeviceArg::Cuda {
         return Err(Failure::usage("forecasting networks are trained on the CPU").hint("leave --device out"));
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::curves;
 use super::record::Record;
+use super::several::Figures;
 use crate::failure::Failure;
 
 /// One epoch.
@@ -123,6 +124,23 @@ impl Record for Row {
 
     fn judged(&mut self, best: bool, certified: Option<f64>) {
         (self.best, self.certified) = (Some(u8::from(best)), certified);
+    }
+
+    fn is_best(&self) -> bool {
+        self.best == Some(1)
+    }
+
+    fn figures(&self) -> Figures {
+        vec![
+            ("loss", Some(self.loss)),
+            ("accuracy", self.accuracy),
+            ("robust_accuracy", self.robust_accuracy),
+            ("test_accuracy", self.test_accuracy),
+            ("certified", self.certified),
+            ("error", self.error),
+            ("robust_error", self.robust_error),
+            ("test_error", self.test_error),
+        ]
     }
 
     fn summary(&self, config: &Config) -> String {

@@ -7,6 +7,7 @@ use gains_train::{BatchReport, Config, EpochReport};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::several::Figures;
 use crate::failure::Failure;
 
 /// Bytes of a file of metrics; a line has some three hundred.
@@ -26,6 +27,12 @@ pub trait Record: Clone + Serialize + DeserializeOwned {
 
     /// Notes that the network was looked at: whether it is the best so far, and what was proved of it.
     fn judged(&mut self, best: bool, certified: Option<f64>);
+
+    /// Whether the network after it was the best so far.
+    fn is_best(&self) -> bool;
+
+    /// What runs are compared by.
+    fn figures(&self) -> Figures;
 
     /// What an epoch came to, in a line.
     fn summary(&self, config: &Config) -> String;

@@ -13,6 +13,7 @@ use super::live::Live;
 use super::pace::span;
 use super::record::{Record, read, to_csv, to_lines};
 use super::select::Jury;
+use super::several::Figures;
 use super::source::Source;
 use super::{Rescue, explain, quoted};
 use crate::cli::{Global, TrainArgs};
@@ -25,6 +26,24 @@ const STILL: f64 = 0.02;
 
 /// A loss that grows by this factor within an epoch has exploded.
 const EXPLOSION: f64 = 1e6;
+
+/// How a run ended.
+pub enum Ended {
+    /// Its network is written; what it came to.
+    Finished(Figures),
+    /// The user broke it off.
+    Interrupted,
+}
+
+/// The epoch whose network a finished run kept: the best, where networks are chosen, else the last.
+fn kept<R: Record>(rows: &[R]) -> Option<&R> {
+    rows.iter().rev().find(|row| row.is_best()).or(rows.last())
+}
+
+/// What a finished run came to.
+pub fn figures<R: Record>(rows: &[R]) -> Figures {
+    kept(rows).map(R::figures).unwrap_or_default()
+}
 
 /// What a run has beside its trainer.
 pub struct Surroundings {
@@ -71,7 +90,12 @@ impl<E: Engine, R: Record> Session<E, R> {
     }
 
     /// Trains to the end, or until the user breaks it off.
-    pub fn run(mut self, checkpoint: Option<Checkpoint>, args: &TrainArgs, global: &Global) -> Outcome {
+    pub fn run(
+        mut self,
+        checkpoint: Option<Checkpoint>,
+        args: &TrainArgs,
+        global: &Global,
+    ) -> Result<Ended, Failure> {
         let config = self.trainer.config().clone();
         if let Some(checkpoint) = checkpoint {
             self.saved = Some(checkpoint.state.at);
@@ -94,12 +118,13 @@ impl<E: Engine, R: Record> Session<E, R> {
         let outcome = self.train(&mut live);
         live.finish();
         if outcome? {
-            self.finish(&config, args)
+            let figures = figures(&self.rows);
+            self.finish(&config, args).map(|()| Ended::Finished(figures))
         } else {
             let done = self.rows.len();
             note!("interrupted after {done} of {} epochs; saved", config.epochs());
             note!("go on with `{}`", self.folder.resume());
-            Ok(())
+            Ok(Ended::Interrupted)
         }
     }
 
@@ -244,7 +269,6 @@ impl<E: Engine, R: Record> Session<E, R> {
         let seconds = self.rows.iter().map(R::seconds).sum();
         let model = quoted(&self.folder.model());
         let best = self.trainer.best().map(|best| best.epoch);
-        let kept = self.rows.iter().find(|row| Some(row.epoch()) == best).or(self.rows.last());
         let chosen =
             best.map_or_else(String::new, |epoch| format!(" (the network after epoch {epoch} is kept)"));
         let (what, samples) = self.source.command(self.folder.path(), config, args);
@@ -255,7 +279,7 @@ impl<E: Engine, R: Record> Session<E, R> {
              gains eval --model {model}{what}{samples}\n",
             plain(&config.name),
             span(seconds),
-            kept.map_or_else(String::new, |row| row.outcome(config))
+            kept(&self.rows).map_or_else(String::new, |row| row.outcome(config))
         ))
     }
 }

@@ -41,21 +41,25 @@ pub fn text(path: &Path) -> Result<String, Failure> {
 /// The configuration with the changes of the command line.
 ///
 /// A phase that is given another length has its schedules scaled with it, whatever the order of the changes, so that
-/// a schedule that is set as well is as it was set. A run that has begun keeps its schedules.
-pub fn change(config: Config, args: &TrainArgs) -> Result<Config, Failure> {
-    let mut config = config;
-    if args.resume.is_none() {
-        for change in &args.changes {
+/// a schedule that is set as well is as it was set. A run that has `begun` keeps its schedules.
+pub fn change(
+    mut config: Config,
+    changes: &[String],
+    seed: Option<u64>,
+    begun: bool,
+) -> Result<Config, Failure> {
+    if !begun {
+        for change in changes {
             if let Some(index) = lengthened(change) {
                 let epochs = set(&config, change)?.phases[index].epochs;
                 config.phases[index].stretch(epochs);
             }
         }
     }
-    for change in &args.changes {
+    for change in changes {
         config = set(&config, change)?;
     }
-    if let Some(seed) = args.seed {
+    if let Some(seed) = seed {
         config.seed = seed;
     }
     config.adopt_solver();

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::curves::{BLUE, Curve, GREEN, GREY, ORANGE, Panel, draw_panels};
 use super::super::record::Record;
+use super::super::several::Figures;
 use crate::failure::Failure;
 
 /// One epoch: a line of `metrics.csv`.
@@ -94,6 +95,20 @@ impl Record for Row {
 
     fn judged(&mut self, best: bool, _certified: Option<f64>) {
         self.best = best;
+    }
+
+    fn is_best(&self) -> bool {
+        self.best
+    }
+
+    fn figures(&self) -> Figures {
+        vec![
+            ("loss", Some(self.loss)),
+            ("mae", Some(self.mae)),
+            ("worst_mae", self.worst_mae),
+            ("width", self.width),
+            ("validation_mae", self.validation_mae),
+        ]
     }
 
     fn summary(&self, _config: &Config) -> String {
