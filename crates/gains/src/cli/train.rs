@@ -61,14 +61,15 @@ pub struct TrainArgs {
     /// Start over in a folder that holds a run already
     #[arg(long)]
     pub force: bool,
-    /// Samples of your own: .npy, .npz, .csv, IDX or a folder of pictures; the configuration's data.inputs
-    #[arg(long, value_name = "FILE", requires = "config")]
+    /// Samples of your own: .npy, .npz, .csv, IDX or a folder of pictures; the configuration's data.inputs. With a preset
+    /// they are images of the size it is made for, with values from 0 to 1
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["resume", "list_presets"])]
     pub inputs: Option<PathBuf>,
     /// What is true of them; the configuration's data.labels
-    #[arg(long, value_name = "FILE", requires = "config", conflicts_with = "label_column")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["label_column", "resume", "list_presets"])]
     pub labels: Option<PathBuf>,
     /// The column of a .csv that holds what is true; the configuration's data.label_column
-    #[arg(long, value_name = "NAME", requires = "config")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["resume", "list_presets"])]
     pub label_column: Option<String>,
     /// Folder with the data sets [default: $GAINS_DATA, else the user's data folder]
     #[arg(long, value_name = "DIR")]

@@ -72,7 +72,12 @@ pub fn change(
 /// The configuration in a file, with the inputs that flags name.
 pub fn read_with_inputs(path: &Path, args: &TrainArgs) -> Result<Config, Failure> {
     let place = format!("'{}'", path.display());
-    let mut config = Config::parse(&text(path)?).map_err(|error| refuse(&place, &error))?;
+    let config = Config::parse(&text(path)?).map_err(|error| refuse(&place, &error))?;
+    with_inputs(config, args, &place)
+}
+
+/// A configuration with the inputs that flags name.
+pub fn with_inputs(mut config: Config, args: &TrainArgs, place: &str) -> Result<Config, Failure> {
     let name = |path: &std::path::PathBuf| path.display().to_string();
     if args.inputs.is_some() || args.labels.is_some() || args.label_column.is_some() {
         if config.forecast.is_some() {
@@ -86,7 +91,13 @@ pub fn read_with_inputs(path: &Path, args: &TrainArgs) -> Result<Config, Failure
         data.labels = args.labels.as_ref().map(name).or(data.labels.take());
         data.label_column = args.label_column.clone().or(data.label_column.take());
     }
-    config.problem().map_or(Ok(config), |problem| Err(unfit(&place, &problem)))
+    // The family's networks are made for pixels.
+    if let (false, Some(data)) = (config.is_described(), &mut config.data)
+        && data.inputs.is_some()
+    {
+        data.range.get_or_insert([0.0, 1.0]);
+    }
+    config.problem().map_or(Ok(config), |problem| Err(unfit(place, &problem)))
 }
 
 /// Applies `key.path=value`.
