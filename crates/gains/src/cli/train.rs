@@ -32,6 +32,9 @@ pub struct TrainArgs {
     /// Go on with the run in this folder; may be given often, too
     #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "force", "seed", "seeds"])]
     pub resume: Vec<PathBuf>,
+    /// Go on from the last epoch before the run warned that its neural ODE died
+    #[arg(long, requires = "resume")]
+    pub back: bool,
     /// Show the presets
     #[arg(long)]
     pub list_presets: bool,

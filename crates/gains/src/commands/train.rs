@@ -91,6 +91,9 @@ fn resume(path: &Path, args: &TrainArgs, global: &Global, changed: bool) -> Resu
     }
     setting::continues(&before, &config)?;
     let folder = Folder::open(path, resume_command(path, args))?;
+    if args.back {
+        folder.go_back()?;
+    }
     if folder.model().exists() {
         print(&format!("the run in {} is finished: {}\n", path.display(), folder.model().display()))?;
         return Ok(Ended::Finished(match &config.forecast {

@@ -144,18 +144,24 @@ impl<E: Engine, R: Record> Session<E, R> {
         Ok(false)
     }
 
-    /// Says when the dynamics die, once for each time they do.
-    fn look_alive(&self, report: &EpochReport, live: &Live) {
+    /// Says when the dynamics die, once for each time they do, and keeps the checkpoint from before.
+    fn look_alive(&self, report: &EpochReport, live: &Live) -> Outcome {
         let still = |report: &EpochReport| report.motion.is_some_and(|motion| motion < STILL);
         if still(report) && !self.before.as_ref().is_some_and(still) {
             let part = 100.0 * report.motion.unwrap_or(0.0);
+            let again = match self.saved {
+                Some(_) => format!("go back with `{} --back", self.folder.resume()),
+                None => "begin again with `".into(),
+            };
             live.say(&format!(
                 "warning: the neural ODE hardly does anything any more: the state moves by {part:.1} % of its size\n\
-                 hint: stop and begin again with --set phases[{0}].loss.alive=1, a longer eps.length, or an \
-                 objective that regularises less (sabr, mtl_ibp)",
-                self.trainer.config().phases.len() - 1
+                 hint: stop and {again} --set phases[{}].loss.alive=1`; a longer eps.length or an objective that \
+                 regularises less (sabr, mtl_ibp) keeps it from dying",
+                report.phase
             ));
+            self.folder.remember()?;
         }
+        Ok(())
     }
 
     fn end_epoch(
@@ -171,7 +177,7 @@ impl<E: Engine, R: Record> Session<E, R> {
         self.refuse_explosion(report)?;
         self.choose(&mut row, report)?;
         live.epoch(report.phase, report.epoch, &row);
-        self.look_alive(report, live);
+        self.look_alive(report, live)?;
         self.rows.push(row);
         self.before = Some(report.clone());
         // Lines ahead of the checkpoint are dropped when the run is taken up again; missing ones never come back.
