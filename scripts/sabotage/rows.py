@@ -809,8 +809,8 @@ TRAINING = [
     ("train-split", "samples to choose by are learned from", TRAIN + "split.rs",
      "let validation = order.split_off(order.len() - count(validation).min(order.len()));",
      "let validation = order[order.len() - count(validation).min(order.len())..].to_vec();", "train-lib:split"),
-    ("train-early", "forecasts are chosen before eps is reached", TRAIN + "series/trainer.rs",
-     "self.config.is_reached(last.eps) && better", "better", "train-lib:series"),
+    ("train-early", "networks are chosen before eps is reached", TRAIN + "trainer.rs",
+     "reached && due && epoch >= selection.from", "(reached || true) && due && epoch >= selection.from", "train-lib:series"),
 ]
 
 # Questions of other programs.

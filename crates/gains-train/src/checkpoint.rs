@@ -12,7 +12,9 @@ use crate::metrics::{EpochReport, EpochSums, Position};
 /// Key of the note in the metadata.
 const KEY: &str = "gains-checkpoint";
 /// Version of the note this program writes, and the newest it reads.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// Key of the note in runs on series that an earlier program, which had a trainer of its own for them, left unfinished.
+const EARLIER: &str = "gains-forecast-checkpoint";
 
 /// Why bytes are no checkpoint.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +25,9 @@ pub enum CheckpointError {
     /// A safetensors file of something else.
     #[error("the file holds no training checkpoint")]
     NotACheckpoint,
+    /// A run on series, from when these had a trainer of their own.
+    #[error("is of an earlier version of the program, which wrote runs on series in another form")]
+    Earlier,
     /// Written by a newer program.
     #[error("the checkpoint has version {found}, this program reads up to {VERSION}")]
     Version {
@@ -131,12 +136,12 @@ impl Checkpoint {
             numbers.push(("best_average_step", &best.average_steps));
             numbers.push(("best_parameters", &best.parameters));
         }
-        pack(KEY, note, &numbers)
+        pack(note, &numbers)
     }
 
     /// Reads a checkpoint.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, CheckpointError> {
-        let packed = Packed::new(bytes, KEY, VERSION)?;
+        let packed = Packed::new(bytes)?;
         let damaged = |e: String| CheckpointError::Damaged(e);
         let note: Note = serde_json::from_str(&packed.note).map_err(|e| damaged(e.to_string()))?;
         let config = Config::from_toml(&note.config).map_err(|e| damaged(e.to_string()))?;
@@ -162,7 +167,7 @@ impl Checkpoint {
             average_steps,
             parameters,
             moments,
-            sums: note.sums,
+            sums: if note.version < 2 { note.sums.over_samples() } else { note.sums },
             last_epoch: note.last_epoch,
             averages,
             best,
@@ -185,7 +190,7 @@ fn best(packed: &Packed<'_>, epoch: u32, parameters: usize) -> Result<Best, Chec
 }
 
 /// Numbers and a note as one safetensors file.
-pub(crate) fn pack(key: &str, note: String, data: &[(&str, &[f64])]) -> Result<Vec<u8>, CheckpointError> {
+fn pack(note: String, data: &[(&str, &[f64])]) -> Result<Vec<u8>, CheckpointError> {
     let container = |e: safetensors::SafeTensorError| CheckpointError::Container(e.to_string());
     let data: Vec<(&str, usize, Vec<u8>)> = data
         .iter()
@@ -195,39 +200,43 @@ pub(crate) fn pack(key: &str, note: String, data: &[(&str, &[f64])]) -> Result<V
     for (name, length, bytes) in &data {
         views.push((*name, TensorView::new(Dtype::F64, vec![*length], bytes).map_err(container)?));
     }
-    safetensors::serialize(views, Some(HashMap::from([(key.to_string(), note)]))).map_err(container)
+    safetensors::serialize(views, Some(HashMap::from([(KEY.to_string(), note)]))).map_err(container)
 }
 
 /// What [`pack`] made.
-pub(crate) struct Packed<'a> {
+struct Packed<'a> {
     /// The note.
-    pub note: String,
+    note: String,
     tensors: SafeTensors<'a>,
 }
 
 impl<'a> Packed<'a> {
     /// A file with a note of the right kind, written by a program that is not newer.
-    pub fn new(bytes: &'a [u8], key: &str, version: u32) -> Result<Self, CheckpointError> {
+    fn new(bytes: &'a [u8]) -> Result<Self, CheckpointError> {
         let container = |e: safetensors::SafeTensorError| CheckpointError::Container(e.to_string());
         let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(container)?;
-        let text = metadata.metadata().as_ref().and_then(|entries| entries.get(key));
-        let text = text.ok_or(CheckpointError::NotACheckpoint)?;
+        let note = |key: &str| metadata.metadata().as_ref().and_then(|entries| entries.get(key));
+        let text = match (note(KEY), note(EARLIER)) {
+            (Some(text), _) => text,
+            (None, Some(_)) => return Err(CheckpointError::Earlier),
+            (None, None) => return Err(CheckpointError::NotACheckpoint),
+        };
         let found = serde_json::from_str::<serde_json::Value>(text)
             .ok()
             .and_then(|note| note.get("version")?.as_u64());
-        if let Some(found) = found.filter(|found| *found > u64::from(version)) {
+        if let Some(found) = found.filter(|found| *found > u64::from(VERSION)) {
             return Err(CheckpointError::Version { found: found.try_into().unwrap_or(u32::MAX) });
         }
         Ok(Self { note: text.clone(), tensors: SafeTensors::deserialize(bytes).map_err(container)? })
     }
 
     /// Whether there is a list of that name.
-    pub fn has(&self, name: &str) -> bool {
+    fn has(&self, name: &str) -> bool {
         self.tensors.tensor(name).is_ok()
     }
 
     /// A list of finite numbers.
-    pub fn numbers(&self, name: &str) -> Result<Vec<f64>, CheckpointError> {
+    fn numbers(&self, name: &str) -> Result<Vec<f64>, CheckpointError> {
         let damaged = |e: String| CheckpointError::Damaged(e);
         let view = self.tensors.tensor(name).map_err(|e| damaged(e.to_string()))?;
         if view.dtype() != Dtype::F64 {
@@ -290,5 +299,8 @@ mod tests {
         assert!(Checkpoint::from_bytes(&broken.to_bytes().unwrap()).is_err());
         let other = safetensors::serialize(Vec::<(&str, TensorView<'_>)>::new(), None).unwrap();
         assert!(matches!(Checkpoint::from_bytes(&other), Err(CheckpointError::NotACheckpoint)));
+        let series = HashMap::from([(EARLIER.to_string(), "{\"version\": 1}".to_string())]);
+        let other = safetensors::serialize(Vec::<(&str, TensorView<'_>)>::new(), Some(series)).unwrap();
+        assert!(matches!(Checkpoint::from_bytes(&other), Err(CheckpointError::Earlier)));
     }
 }

@@ -24,8 +24,10 @@ pub use self::data::{Augment, Bounds, By, ClassWeights, DataConfig, Layout, Sele
 pub use self::phase::{Aggregation, Attack, LossWeights, Phase, PhaseSolver};
 use crate::device::AdamStep;
 use crate::loss::Criterion;
+use crate::metrics::EpochReport;
 use crate::optimiser;
 use crate::schedule::RateSchedule;
+use crate::series::ForecastConfig;
 
 /// Why a configuration cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -112,6 +114,9 @@ pub struct Config {
     pub layers: Option<Vec<LayerSpec>>,
     /// Stretches of training, one after another.
     pub phases: Vec<Phase>,
+    /// What runs on series have besides. Their files have keys of their own: [`crate::series::file`].
+    #[serde(skip)]
+    pub forecast: Option<ForecastConfig>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -140,6 +145,7 @@ impl Default for Config {
             optimiser: Optimiser::default(),
             rhythm: Rhythm::default(),
             phases: Vec::new(),
+            forecast: None,
         }
     }
 }
@@ -364,6 +370,26 @@ impl Config {
     /// Epochs of all phases.
     pub fn epochs(&self) -> u32 {
         self.phases.iter().map(|phase| phase.epochs).sum()
+    }
+
+    /// Epochs of the phases before one.
+    pub fn epochs_before(&self, phase: usize) -> u32 {
+        self.phases.iter().take(phase).map(|phase| phase.epochs).sum()
+    }
+
+    /// Whether two epochs minimised the same thing, so that a loss that is far larger has grown: they are of one phase, both
+    /// have boxes or neither, and as much of series is perturbed. Networks that have not seen boxes before may have very
+    /// wide ones at first, and get over it.
+    pub fn has_same_loss(&self, before: &EpochReport, after: &EpochReport) -> bool {
+        let ratio = |epoch| self.forecast.as_ref().map(|forecast| forecast.ratio(epoch));
+        before.phase == after.phase
+            && (before.eps > 0.0) == (after.eps > 0.0)
+            && ratio(before.epoch) == ratio(after.epoch)
+    }
+
+    /// The perturbation a run ends with.
+    pub fn target(&self) -> Option<f64> {
+        self.phases.iter().rev().find_map(|phase| phase.eps).map(|eps| eps.target)
     }
 }
 

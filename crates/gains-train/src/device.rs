@@ -8,6 +8,7 @@ use gains_core::Shape;
 use gains_core::description::Method;
 use serde::{Deserialize, Serialize};
 
+use crate::metrics::Latent;
 use crate::plan::{LayerPlan, OdePlan};
 
 /// Why a device gave up.
@@ -144,6 +145,8 @@ pub struct Ledger {
     pub robust: Tally,
     /// Euclidean norm of the gradient at the last [`Device::update`], before clipping.
     pub gradient_norm: f64,
+    /// What else there is to say of series.
+    pub latent: Option<Latent>,
 }
 
 /// One step of Adam with L2 decay (added to the gradient, as PyTorch's `Adam` does it).

@@ -1,8 +1,9 @@
 //! What sends batches through a network: the trainer is written against [`Engine`] and [`Pass`] alone.
 //!
-//! Two engines implement them. [`crate::fused::Fused`] knows one family of networks (convolutions with ReLUs, one neural
+//! Three engines implement them. [`crate::fused::Fused`] knows one family of networks (convolutions with ReLUs, one neural
 //! ODE) and runs it by a few large operations of a [`crate::device::Device`], on CPU and CUDA. [`crate::program::ProgramEngine`]
-//! takes whatever can be loaded and bounded, operator by operator, on the CPU.
+//! takes whatever can be loaded and bounded, operator by operator, on the CPU. [`crate::series::SeriesEngine`] is for
+//! latent ODEs, whose samples are irregular series, on the CPU.
 
 use gains_core::model_file::Tensors;
 
@@ -11,6 +12,7 @@ use crate::device::{AdamStep, Ledger, Moments, Pull};
 use crate::explore::Rules;
 use crate::loss::criterion::Measure;
 use crate::loss::{Joint, Measured};
+use crate::metrics::Position;
 use crate::solve::{Failure, Visit};
 
 /// Where the first steps of the solvers come from.
@@ -38,6 +40,8 @@ pub struct Setting<'a> {
     pub config: &'a Config,
     /// The phase.
     pub phase: &'a Phase,
+    /// Where the run is.
+    pub at: Position,
     /// Which samples.
     pub indices: &'a [u32],
     /// Running averages of first steps, one for each ODE.
@@ -95,7 +99,8 @@ pub trait Pass {
     /// The inputs of the batch.
     fn inputs(&mut self) -> Result<Self::Inputs, Failure>;
 
-    /// Inputs that an attack moved by at most `reach`, the first step being that of inference.
+    /// Inputs that an attack moved by at most `reach`, the first step being that of inference. Engines that know no attack
+    /// say so.
     fn attack(&mut self, inputs: &Self::Inputs, reach: f64, seed: u64) -> Result<Self::Inputs, Failure>;
 
     /// Forgets gradients and tallies.
@@ -130,18 +135,6 @@ pub trait Pass {
     /// over the batch of the upper bounds of δ, summed over steps.
     fn pull_boxes(&mut self, boxes: Self::Boxes, pulls: &[Pull<'_>], width: f64) -> Result<f64, Failure>;
 
-    /// What a criterion looks at, row by row, for points.
-    fn point_rows(&mut self, points: &Self::Points) -> Result<Vec<f64>, Failure>;
-
-    /// The same for the boxes with this number.
-    fn box_rows(&mut self, boxes: &Self::Boxes, number: usize) -> Result<Vec<f64>, Failure>;
-
-    /// The right class of a sample, and what it weighs.
-    fn label(&self, sample: usize) -> (usize, f64);
-
-    /// How wrong outputs are measured.
-    fn criterion(&self) -> &dyn Measure;
-
     /// Sends the batch through as it would be used, only to see what comes out: into the tallies.
     fn look(&mut self, look: Look) -> Result<(), Failure>;
 
@@ -155,42 +148,67 @@ pub trait Pass {
         self.pull_boxes(boxes, &vec![each; count], width)
     }
 
-    /// The loss that looks at the point and the boxes of a sample together, and both their ways back.
+    /// The loss that looks at the point and the boxes of a sample together, and both their ways back: [`joined`], where a
+    /// batch has rows. Engines without say so.
     fn return_both(
         &mut self,
         points: Self::Points,
         boxes: Self::Boxes,
         loss: &dyn Joint,
         width: f64,
-    ) -> Result<JointOutcome, Failure> {
-        let rows = self.point_rows(&points)?;
-        let (count, samples) = (self.box_trip(&boxes).boxes, self.samples());
-        let length = rows.len() / samples.max(1);
-        let each = 1.0 / (count * samples) as f64;
-        let mut of_points = vec![0.0; rows.len()];
-        let mut of_boxes = Vec::with_capacity(count);
-        let mut value = 0.0;
-        for number in 0..count {
-            let bounds = self.box_rows(&boxes, number)?;
-            let mut slopes = Vec::with_capacity(bounds.len());
-            let pairs = rows.chunks(length).zip(bounds.chunks(length));
-            for (sample, ((point, bound), sums)) in pairs.zip(of_points.chunks_mut(length)).enumerate() {
-                let (label, weight) = self.label(sample);
-                let each = each * weight;
-                let together = loss.of(Measured { criterion: self.criterion(), label }, point, bound);
-                value += each * together.value;
-                slopes.extend(together.boxes.iter().map(|slope| each * slope));
-                for (sum, slope) in sums.iter_mut().zip(&together.points) {
-                    *sum += each * slope;
-                }
+    ) -> Result<JointOutcome, Failure>;
+}
+
+/// A batch of which a criterion looks at a row for each sample.
+pub(crate) trait Rows: Pass {
+    /// What it looks at, row by row, for points.
+    fn point_rows(&mut self, points: &Self::Points) -> Result<Vec<f64>, Failure>;
+
+    /// The same for the boxes with this number.
+    fn box_rows(&mut self, boxes: &Self::Boxes, number: usize) -> Result<Vec<f64>, Failure>;
+
+    /// The right class of a sample, and what it weighs.
+    fn label(&self, sample: usize) -> (usize, f64);
+
+    /// How wrong outputs are measured.
+    fn criterion(&self) -> &dyn Measure;
+}
+
+/// [`Pass::return_both`] of a batch that has rows.
+pub(crate) fn joined<P: Rows>(
+    pass: &mut P,
+    points: P::Points,
+    boxes: P::Boxes,
+    loss: &dyn Joint,
+    width: f64,
+) -> Result<JointOutcome, Failure> {
+    let rows = pass.point_rows(&points)?;
+    let (count, samples) = (pass.box_trip(&boxes).boxes, pass.samples());
+    let length = rows.len() / samples.max(1);
+    let each = 1.0 / (count * samples) as f64;
+    let mut of_points = vec![0.0; rows.len()];
+    let mut of_boxes = Vec::with_capacity(count);
+    let mut value = 0.0;
+    for number in 0..count {
+        let bounds = pass.box_rows(&boxes, number)?;
+        let mut slopes = Vec::with_capacity(bounds.len());
+        let pairs = rows.chunks(length).zip(bounds.chunks(length));
+        for (sample, ((point, bound), sums)) in pairs.zip(of_points.chunks_mut(length)).enumerate() {
+            let (label, weight) = pass.label(sample);
+            let each = each * weight;
+            let together = loss.of(Measured { criterion: pass.criterion(), label }, point, bound);
+            value += each * together.value;
+            slopes.extend(together.boxes.iter().map(|slope| each * slope));
+            for (sum, slope) in sums.iter_mut().zip(&together.points) {
+                *sum += each * slope;
             }
-            of_boxes.push(slopes);
         }
-        self.return_points(points, Pull::Margins(&of_points))?;
-        let pulls: Vec<Pull<'_>> = of_boxes.iter().map(|slopes| Pull::Margins(slopes)).collect();
-        let error = self.pull_boxes(boxes, &pulls, width)?;
-        Ok(JointOutcome { value, error })
+        of_boxes.push(slopes);
     }
+    pass.return_points(points, Pull::Margins(&of_points))?;
+    let pulls: Vec<Pull<'_>> = of_boxes.iter().map(|slopes| Pull::Margins(slopes)).collect();
+    let error = pass.pull_boxes(boxes, &pulls, width)?;
+    Ok(JointOutcome { value, error })
 }
 
 /// What [`Pass::return_both`] came to.

@@ -4,6 +4,7 @@
 //! solver step, the loss. What a network is made of stands in a [`plan::Plan`].
 
 pub mod checkpoint;
+mod companions;
 pub mod config;
 mod course;
 pub mod cpu;
@@ -27,6 +28,7 @@ pub mod series;
 pub mod solve;
 pub mod split;
 pub mod tape;
+mod threads;
 pub mod trainer;
 
 pub use checkpoint::{Checkpoint, CheckpointError};

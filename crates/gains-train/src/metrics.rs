@@ -39,6 +39,17 @@ pub struct LossTerms {
     pub alive: f64,
 }
 
+/// What series have besides: numbers of their latent states, and over how many targets errors and widths are means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latent {
+    /// Observed targets.
+    pub entries: f64,
+    /// Log-likelihood of what was observed, summed over samples; the mean, of an epoch.
+    pub likelihood: f64,
+    /// Divergence of the latent states, likewise.
+    pub divergence: f64,
+}
+
 /// One batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BatchReport {
@@ -85,6 +96,16 @@ pub struct BatchReport {
     pub rate: f64,
     /// Euclidean norm of the gradient, before clipping.
     pub gradient_norm: f64,
+    /// What series have besides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latent: Option<Latent>,
+}
+
+impl BatchReport {
+    /// Over how many things errors and widths are means.
+    fn entries(&self) -> f64 {
+        self.latent.map_or(self.samples as f64, |latent| latent.entries)
+    }
 }
 
 /// How the network does on test images, the first step being the running average. Images share step sizes with their
@@ -105,7 +126,8 @@ pub struct Evaluation {
     pub error: f64,
 }
 
-/// One epoch: means over its samples (its batches, for `splits` and steps).
+/// One epoch: means over its samples (its observed targets, for errors and widths of series; its batches, for `splits`,
+/// steps and norms).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EpochReport {
     /// Phase, from 0.
@@ -149,6 +171,9 @@ pub struct EpochReport {
     pub motion: Option<f64>,
     /// Mean norm of the gradient, before clipping.
     pub gradient_norm: f64,
+    /// What series have besides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latent: Option<Latent>,
     /// On test images, if it was time for that.
     pub evaluation: Option<Evaluation>,
     /// Whether it is time for a checkpoint.
@@ -179,23 +204,28 @@ pub struct EpochSums {
     motion: f64,
     #[serde(default)]
     motions: f64,
+    #[serde(default)]
+    entries: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    latent: Option<Latent>,
 }
 
 impl EpochSums {
     /// Adds a batch.
     pub fn add(&mut self, batch: &BatchReport) {
-        let weight = batch.samples as f64;
+        let (weight, entries) = (batch.samples as f64, batch.entries());
         self.batches += 1.0;
         self.samples += batch.samples;
         self.loss += weight * batch.loss.total;
         self.clean += weight * batch.loss.clean;
         self.robust += weight * batch.loss.robust;
-        self.width += weight * batch.loss.width;
+        self.width += entries * batch.loss.width;
         self.gradient_norm += batch.gradient_norm;
         self.accuracy += weight * batch.accuracy;
         self.robust_accuracy += weight * batch.robust_accuracy;
-        self.error += weight * batch.error;
-        self.robust_error += weight * batch.robust_error;
+        self.error += entries * batch.error;
+        self.robust_error += entries * batch.robust_error;
+        self.entries += entries;
         self.splits += batch.splits;
         self.trajectories += batch.trajectories;
         self.concrete_steps += batch.concrete_steps;
@@ -204,11 +234,23 @@ impl EpochSums {
             self.motion += motion;
             self.motions += 1.0;
         }
+        if let Some(latent) = batch.latent {
+            let sum = self.latent.get_or_insert_default();
+            sum.entries += latent.entries;
+            sum.likelihood += latent.likelihood;
+            sum.divergence += latent.divergence;
+        }
+    }
+
+    /// Sums that an earlier program made, when all means were over samples.
+    pub(crate) fn over_samples(self) -> Self {
+        Self { entries: self.samples as f64, ..self }
     }
 
     /// The epoch, whose last batch this was.
     pub fn report(&self, last: &BatchReport) -> EpochReport {
         let samples = (self.samples as f64).max(1.0);
+        let entries = self.entries.max(1.0);
         let batches = self.batches.max(1.0);
         EpochReport {
             phase: last.at.phase,
@@ -217,11 +259,11 @@ impl EpochSums {
             loss: self.loss / samples,
             clean: self.clean / samples,
             robust: self.robust / samples,
-            width: self.width / samples,
+            width: self.width / entries,
             accuracy: self.accuracy / samples,
             robust_accuracy: self.robust_accuracy / samples,
-            error: self.error / samples,
-            robust_error: self.robust_error / samples,
+            error: self.error / entries,
+            robust_error: self.robust_error / entries,
             splits: self.splits as f64 / batches,
             trajectories: self.trajectories as f64 / batches,
             concrete_steps: self.concrete_steps as f64 / batches,
@@ -230,6 +272,11 @@ impl EpochSums {
             average_step: last.average_step,
             motion: (self.motions > 0.0).then(|| self.motion / self.motions),
             gradient_norm: self.gradient_norm / batches,
+            latent: self.latent.map(|sum| Latent {
+                entries: sum.entries,
+                likelihood: sum.likelihood / samples,
+                divergence: sum.divergence / samples,
+            }),
             evaluation: None,
             checkpoint_due: false,
         }
@@ -249,5 +296,21 @@ mod tests {
         sums.add(&batch(10, 0.0, 1));
         let report = sums.report(&batch(10, 0.0, 1));
         assert_eq!((report.samples, report.accuracy, report.splits), (40, 0.75, 2.5));
+    }
+
+    #[test]
+    fn errors_of_series_are_means_over_what_was_observed() {
+        let batch = |samples, error, entries, likelihood| BatchReport {
+            samples,
+            error,
+            latent: Some(Latent { entries, likelihood, divergence: 0.0 }),
+            ..BatchReport::default()
+        };
+        let mut sums = EpochSums::default();
+        sums.add(&batch(3, 1.0, 10.0, -6.0));
+        sums.add(&batch(1, 2.0, 30.0, -2.0));
+        let report = sums.report(&batch(1, 2.0, 30.0, -2.0));
+        let latent = report.latent.unwrap();
+        assert_eq!((report.error, latent.entries, latent.likelihood), (1.75, 40.0, -2.0));
     }
 }

@@ -12,8 +12,9 @@ use gains_core::description::Method;
 
 use crate::config::PhaseSolver;
 use crate::device::{Batch, Device, DeviceError, Measure, Pull, StepForm, Trial};
-use crate::engine::{BoxTrip, FirstStep, Look, Pass, Reference, Setting, Trip};
+use crate::engine::{BoxTrip, FirstStep, JointOutcome, Look, Pass, Reference, Rows, Setting, Trip, joined};
 use crate::explore::Rules;
+use crate::loss::Joint;
 use crate::loss::criterion::{self, CrossEntropy};
 use crate::plan::{LayerPlan, OdePlan, Part, Plan, PlanError};
 use crate::solve::{Failure, Stepping, Steps, inference_step, initial_step, solve};
@@ -209,6 +210,31 @@ impl<'p, D: Device> Pass for DevicePass<'p, D> {
         self.take_boxes_back(boxes, pulls, width)
     }
 
+    fn look(&mut self, look: Look) -> Result<(), Failure> {
+        let pixels = self.inputs()?;
+        let points = self.device.points(&pixels)?;
+        match look {
+            Look::Whole => self.evaluate(points),
+            Look::WithoutOde => self.evaluate_without_ode(points),
+        }
+    }
+
+    fn samples(&self) -> usize {
+        self.samples()
+    }
+
+    fn return_both(
+        &mut self,
+        points: PointRun<'p, D>,
+        boxes: BoxRun<'p, D>,
+        loss: &dyn Joint,
+        width: f64,
+    ) -> Result<JointOutcome, Failure> {
+        joined(self, points, boxes, loss, width)
+    }
+}
+
+impl<'p, D: Device> Rows for DevicePass<'p, D> {
     fn point_rows(&mut self, points: &PointRun<'p, D>) -> Result<Vec<f64>, Failure> {
         Ok(self.device.margins(self.route.head, points.tape.value(points.features), &self.labels)?)
     }
@@ -223,19 +249,6 @@ impl<'p, D: Device> Pass for DevicePass<'p, D> {
 
     fn criterion(&self) -> &dyn criterion::Measure {
         &CrossEntropy {}
-    }
-
-    fn look(&mut self, look: Look) -> Result<(), Failure> {
-        let pixels = self.inputs()?;
-        let points = self.device.points(&pixels)?;
-        match look {
-            Look::Whole => self.evaluate(points),
-            Look::WithoutOde => self.evaluate_without_ode(points),
-        }
-    }
-
-    fn samples(&self) -> usize {
-        self.samples()
     }
 }
 

@@ -208,13 +208,10 @@ impl<E: Engine> Trainer<E> {
 
     /// Batches trained on, and batches of the whole run.
     pub fn progress(&self) -> (u64, u64) {
-        let phases = &self.config.phases;
-        let epochs =
-            |count: usize| phases.iter().take(count).map(|phase| u64::from(phase.epochs)).sum::<u64>();
         let each = u64::from(self.batches());
         let at = self.course.at;
-        let done = (epochs(at.phase) + u64::from(at.epoch)) * each + u64::from(at.batch);
-        (done, epochs(phases.len()) * each)
+        let done = u64::from(self.config.epochs_before(at.phase) + at.epoch) * each + u64::from(at.batch);
+        (done, u64::from(self.config.epochs()) * each)
     }
 
     /// Whether all epochs are done.
@@ -300,6 +297,18 @@ impl<E: Engine> Trainer<E> {
             Position { phase, epoch: epoch + 1, batch: 0 }
         };
         Ok(report)
+    }
+
+    /// Whether the network after an epoch may be the one that is kept: networks are chosen, there are samples to choose by, it
+    /// is time for a look, and the network was trained at the perturbation the run is for. One from before is no candidate,
+    /// however well it does.
+    pub fn is_candidate(&self, report: &EpochReport) -> bool {
+        let Some(selection) = &self.config.selection else { return false };
+        let epoch = self.config.epochs_before(report.phase) + report.epoch;
+        let last = epoch + 1 == self.config.epochs();
+        let reached = self.config.target().is_none_or(|target| report.eps >= target);
+        let due = last || (epoch + 1).is_multiple_of(selection.every);
+        reached && due && epoch >= selection.from && self.engine.samples().1 > 0
     }
 
     /// How the network does on the test images, with the parameters it would ship with, solved as in the present phase (the last one, if all is done).

@@ -1,6 +1,7 @@
 //! Values that make no sense.
 
 mod described;
+mod forecast;
 
 use gains_ode::Tableau;
 
@@ -26,7 +27,7 @@ impl Config {
         )?;
         ensure(
             self.images != Some(0),
-            "images",
+            if self.forecast.is_some() { "records" } else { "images" },
             "is 0, so there is nothing to learn from",
             "leave it out to use all",
         )?;
@@ -36,9 +37,10 @@ impl Config {
             "is empty",
             "name one, e.g. mnist, fashion-mnist or cifar10",
         )?;
-        match self.is_described() {
-            true => self.check_described()?,
-            false => {
+        match (&self.forecast, self.is_described()) {
+            (Some(forecast), _) => self.check_forecast(forecast)?,
+            (None, true) => self.check_described()?,
+            (None, false) => {
                 self.check_network()?;
                 check_solver(&self.solver)?;
             }
@@ -46,18 +48,17 @@ impl Config {
         if let Some(data) = &self.data {
             self.check_data(data)?;
         }
-        if let Some(selection) = &self.selection {
+        if let (Some(selection), None) = (&self.selection, &self.forecast) {
             self.check_selection(selection)?;
         }
         check_optimiser(&self.optimiser)?;
-        ensure(
-            self.epochs() > 0,
-            "phases",
-            "no epochs to train",
-            "add a [[phases]] table with epochs of at least 1",
-        )?;
+        let (key, hint) = match &self.forecast {
+            Some(_) => ("epochs", "at least 1"),
+            None => ("phases", "add a [[phases]] table with epochs of at least 1"),
+        };
+        ensure(self.epochs() > 0, key, "no epochs to train", hint)?;
         for (index, phase) in self.phases.iter().enumerate() {
-            self.check_phase(phase, &|key| format!("phases[{index}].{key}"))?;
+            self.check_phase(phase, &|key| self.phase_key(index, key))?;
         }
         Ok(())
     }
@@ -138,9 +139,10 @@ impl Config {
 
     fn check_phase(&self, phase: &Phase, key: &dyn Fn(&str) -> String) -> Result<(), Problem> {
         if let Some(eps) = &phase.eps {
-            let (most, why) = match self.own_inputs() {
-                None => (1.0, "pixels lie in [0, 1]"),
-                Some(_) => (1e6, "in the unit of the data, or in deviations with data.unit"),
+            let (most, why) = match (&self.forecast, self.own_inputs()) {
+                (Some(_), _) => (1e3, "in units of deviations"),
+                (None, None) => (1.0, "pixels lie in [0, 1]"),
+                (None, Some(_)) => (1e6, "in the unit of the data, or in deviations with data.unit"),
             };
             within(key("eps.target"), eps.target, 0.0, most, why)?;
             check_parts(key("eps.over"), eps.over)?;

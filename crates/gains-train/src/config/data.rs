@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::is_default;
+
 /// Which samples, how they are divided, and what becomes of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -114,6 +116,9 @@ pub struct Selection {
     pub samples: usize,
     /// Epochs between two looks.
     pub every: u32,
+    /// First epoch of the whole run, from 0, whose network counts. None counts before eps is reached.
+    #[serde(skip_serializing_if = "is_default")]
+    pub from: u32,
     /// The run ends after more epochs than this without a better network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patience: Option<u32>,
@@ -121,7 +126,7 @@ pub struct Selection {
 
 impl Default for Selection {
     fn default() -> Self {
-        Self { by: By::Certified, method: Bounds::Box, samples: 64, every: 1, patience: None }
+        Self { by: By::Certified, method: Bounds::Box, samples: 64, every: 1, from: 0, patience: None }
     }
 }
 

@@ -176,6 +176,6 @@ impl Cuda {
             0.0
         };
         self.updated = false;
-        Ok(Ledger { clean, robust, gradient_norm })
+        Ok(Ledger { clean, robust, gradient_norm, latent: None })
     }
 }

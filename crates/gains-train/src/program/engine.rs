@@ -8,15 +8,16 @@ use super::judge::{Judge, Target};
 use super::ops::{Statistics, Weights};
 use super::pass::ProgramPass;
 use super::samples::{Samples, Truth};
+use crate::companions::{Companions, narrow, widen};
 use crate::config::{Config, DataConfig, Optimiser};
 use crate::cpu::Real;
-use crate::device::{AdamStep, DeviceError, Ledger, Moments, WidthNorm};
+use crate::device::{AdamStep, Ledger, Moments, WidthNorm};
 use crate::engine::{Engine, Setting};
 use crate::gradients::Gradients;
 use crate::loss::criterion::Kind;
-use crate::optimiser;
 use crate::plan::PlanError;
 use crate::solve::Failure;
+use crate::threads::Threads;
 use crate::trainer::TrainError;
 
 /// What a pass adds up.
@@ -35,12 +36,10 @@ pub struct ProgramEngine<F: Real> {
     class_weights: Vec<f64>,
     learned: Vec<bool>,
     weights: Weights<F>,
-    first: Vec<F>,
-    second: Vec<F>,
-    averages: Vec<F>,
+    companions: Companions<F>,
     books: Books<F>,
     outputs: usize,
-    pool: Option<rayon::ThreadPool>,
+    threads: Threads,
 }
 
 impl<F: Real> ProgramEngine<F> {
@@ -60,12 +59,8 @@ impl<F: Real> ProgramEngine<F> {
         let wanted = config.data.as_ref().map(|data| data.class_weights.clone()).unwrap_or_default();
         let class_weights = samples.weights(&wanted, outputs)?;
         let learned = blueprint.parameters.learned(&config.freeze)?;
-        let pool = threads
-            .map(|threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build())
-            .transpose()
-            .map_err(|error| DeviceError::Failed(format!("cannot start threads: {error}")))?;
+        let threads = Threads::new(threads)?;
         let count = blueprint.parameters.count();
-        let zeros = vec![F::ZERO; count];
         let books = Books {
             gradients: Gradients::new(count, true),
             ledger: Ledger::default(),
@@ -76,13 +71,11 @@ impl<F: Real> ProgramEngine<F> {
             samples,
             class_weights,
             learned,
-            weights: Weights::new(zeros.clone()),
-            first: zeros.clone(),
-            second: zeros.clone(),
-            averages: zeros,
+            weights: Weights::new(vec![F::ZERO; count]),
+            companions: Companions::new(count),
             books,
             outputs,
-            pool,
+            threads,
         })
     }
 
@@ -153,29 +146,11 @@ fn check(blueprint: &Blueprint, config: &Config, samples: &Samples) -> Result<()
     Ok(())
 }
 
-fn widen<F: Real>(values: &[F]) -> Vec<f64> {
-    values.iter().map(|value| value.wide()).collect()
-}
-
-fn narrow<F: Real>(what: &str, values: &[f64], into: &mut [F]) -> Result<(), Failure> {
-    if values.len() != into.len() {
-        let message = format!("{} {what} for a network of {}", values.len(), into.len());
-        return Err(DeviceError::Failed(message).into());
-    }
-    for (to, value) in into.iter_mut().zip(values) {
-        *to = F::of(*value);
-    }
-    Ok(())
-}
-
 impl<F: Real> Engine for ProgramEngine<F> {
     type Pass<'a> = ProgramPass<'a, F>;
 
     fn name(&self) -> String {
-        match &self.pool {
-            Some(pool) => format!("cpu ({} threads)", pool.current_num_threads()),
-            None => "cpu".into(),
-        }
+        self.threads.name()
     }
 
     fn samples(&self) -> (usize, usize) {
@@ -208,17 +183,16 @@ impl<F: Real> Engine for ProgramEngine<F> {
             judge,
             setting,
             books: &mut self.books,
-            pool: self.pool.as_ref(),
+            threads: &self.threads,
         })
     }
 
     fn update(&mut self, step: &AdamStep, settings: &Optimiser) -> Result<(), Failure> {
         let mut total = vec![F::ZERO; self.weights.values.len()];
         self.books.gradients.settle(&self.weights.values, &mut total);
-        let moments = (&mut self.first[..], &mut self.second[..]);
-        let values = &mut self.weights.values;
-        let norm = optimiser::update(settings.method, step, Some(&self.learned), values, &total, moments);
-        self.books.ledger.gradient_norm = norm;
+        let (values, learned) = (&mut self.weights.values, Some(&self.learned[..]));
+        self.books.ledger.gradient_norm =
+            self.companions.update(settings.method, step, learned, values, &total);
         for (norm, measured) in self.blueprint.batch_norms().into_iter().zip(&mut self.books.measured) {
             if let Some(measured) = measured.take() {
                 norm.follow(&measured, &mut self.weights.values);
@@ -233,23 +207,18 @@ impl<F: Real> Engine for ProgramEngine<F> {
     }
 
     fn track(&mut self, decay: f64) -> Result<(), Failure> {
-        let (keep, take) = (F::of(decay), F::of(1.0 - decay));
-        for (average, value) in self.averages.iter_mut().zip(&self.weights.values) {
-            *average = keep * *average + take * *value;
-        }
         // Running statistics are averages already.
-        for range in self.blueprint.parameters.statistics() {
-            self.averages[range.clone()].copy_from_slice(&self.weights.values[range]);
-        }
+        let statistics = self.blueprint.parameters.statistics();
+        self.companions.track(decay, &self.weights.values, statistics);
         Ok(())
     }
 
     fn averages(&mut self) -> Result<Vec<f64>, Failure> {
-        Ok(widen(&self.averages))
+        Ok(self.companions.averages())
     }
 
     fn set_averages(&mut self, averages: &[f64]) -> Result<(), Failure> {
-        narrow("averages", averages, &mut self.averages)
+        self.companions.set_averages(averages)
     }
 
     fn count(&self) -> usize {
@@ -273,12 +242,11 @@ impl<F: Real> Engine for ProgramEngine<F> {
     }
 
     fn moments(&mut self) -> Result<Moments, Failure> {
-        Ok(Moments { first: widen(&self.first), second: widen(&self.second) })
+        Ok(self.companions.moments())
     }
 
     fn set_moments(&mut self, moments: &Moments) -> Result<(), Failure> {
-        narrow("moments", &moments.first, &mut self.first)?;
-        narrow("moments", &moments.second, &mut self.second)
+        self.companions.set_moments(moments)
     }
 
     fn tensors(&self, parameters: &[f64]) -> Tensors {

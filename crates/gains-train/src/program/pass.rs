@@ -19,13 +19,14 @@ use super::tape::{Tape, ValueId};
 use crate::config::{Augment, PhaseSolver, SolverConfig};
 use crate::cpu::Real;
 use crate::device::{Pull, StepForm, Tally};
-use crate::engine::{BoxTrip, FirstStep, Look, Pass, Reference, Setting, Trip};
+use crate::engine::{BoxTrip, FirstStep, JointOutcome, Look, Pass, Reference, Rows, Setting, Trip, joined};
 use crate::explore::Rules;
 use crate::gradients::Gradients;
-use crate::loss::criterion;
 use crate::loss::width::width_share;
+use crate::loss::{Joint, criterion};
 use crate::matrix::Matrix;
 use crate::solve::{Failure, Stepping, inference_step, initial_step};
+use crate::threads::Threads;
 
 /// One phase's way of sending a batch through.
 pub struct ProgramPass<'p, F: Real> {
@@ -35,7 +36,7 @@ pub struct ProgramPass<'p, F: Real> {
     pub(super) judge: Judge<'p, F>,
     pub(super) setting: Setting<'p>,
     pub(super) books: &'p mut Books<F>,
-    pub(super) pool: Option<&'p rayon::ThreadPool>,
+    pub(super) threads: &'p Threads,
 }
 
 /// What a pass is for.
@@ -135,7 +136,7 @@ impl<'p, F: Real> Pass for ProgramPass<'p, F> {
         let settings = self.setting.phase.attack;
         let start = if settings.random_start { reach } else { 0.0 };
         let mut attacked = self.samples.scatter(inputs, start, seed);
-        within(self.pool, || {
+        self.threads.within(|| {
             let mut unused = (Tally::default(), Gradients::new(self.books.gradients.signed.len(), false));
             for _ in 0..settings.steps {
                 let mut run = self.send(&attacked, FirstStep::Rule, For::Attack)?;
@@ -159,7 +160,7 @@ impl<'p, F: Real> Pass for ProgramPass<'p, F> {
     }
 
     fn send_points(&mut self, inputs: &Matrix<F>, first: FirstStep) -> Result<PointRun<'p, F>, Failure> {
-        let run = within(self.pool, || self.send(inputs, first, For::Learning))?;
+        let run = self.threads.within(|| self.send(inputs, first, For::Learning))?;
         self.books.measured = run.tape.measured().to_vec();
         Ok(run)
     }
@@ -174,7 +175,7 @@ impl<'p, F: Real> Pass for ProgramPass<'p, F> {
     }
 
     fn return_points(&mut self, mut points: PointRun<'p, F>, pull: Pull<'_>) -> Result<(), Failure> {
-        within(self.pool, || {
+        self.threads.within(|| {
             let (ledger, gradients) = (&mut self.books.ledger, &mut self.books.gradients);
             let x = points.tape.value(points.output);
             let part = self.judge.judge(x, pull, 0.0, &mut ledger.clean, gradients);
@@ -193,7 +194,7 @@ impl<'p, F: Real> Pass for ProgramPass<'p, F> {
         random: &mut fastrand::Rng,
     ) -> Result<BoxRun<'p, F>, Failure> {
         let region = self.samples.region(inputs, radius);
-        within(self.pool, || self.explore_boxes(region, reference, rules, random))
+        self.threads.within(|| self.explore_boxes(region, reference, rules, random))
     }
 
     fn box_trip(&self, boxes: &BoxRun<'p, F>) -> BoxTrip {
@@ -202,7 +203,7 @@ impl<'p, F: Real> Pass for ProgramPass<'p, F> {
 
     fn pull_boxes(&mut self, mut run: BoxRun<'p, F>, pulls: &[Pull<'_>], width: f64) -> Result<f64, Failure> {
         let width = width * width_share(self.setting.phase, run.trip.boxes);
-        Ok(within(self.pool, || {
+        Ok(self.threads.within(|| {
             let error = self.charge(&mut run);
             let (ledger, gradients) = (&mut self.books.ledger, &mut self.books.gradients);
             for (output, pull) in run.outputs.clone().into_iter().zip(pulls) {
@@ -215,6 +216,33 @@ impl<'p, F: Real> Pass for ProgramPass<'p, F> {
         }))
     }
 
+    fn look(&mut self, look: Look) -> Result<(), Failure> {
+        let inputs = self.inputs()?;
+        self.threads.within(|| {
+            let run = self.send(&inputs, FirstStep::Rule, For::Look(look))?;
+            let mut unused = Gradients::new(self.books.gradients.signed.len(), false);
+            let x = run.tape.value(run.output);
+            self.judge.judge(x, Pull::CrossEntropy(0.0), 0.0, &mut self.books.ledger.clean, &mut unused);
+            Ok(())
+        })
+    }
+
+    fn samples(&self) -> usize {
+        self.count()
+    }
+
+    fn return_both(
+        &mut self,
+        points: PointRun<'p, F>,
+        boxes: BoxRun<'p, F>,
+        loss: &dyn Joint,
+        width: f64,
+    ) -> Result<JointOutcome, Failure> {
+        joined(self, points, boxes, loss, width)
+    }
+}
+
+impl<'p, F: Real> Rows for ProgramPass<'p, F> {
     fn point_rows(&mut self, points: &PointRun<'p, F>) -> Result<Vec<f64>, Failure> {
         Ok(self.judge.rows(points.tape.value(points.output)))
     }
@@ -229,28 +257,5 @@ impl<'p, F: Real> Pass for ProgramPass<'p, F> {
 
     fn criterion(&self) -> &dyn criterion::Measure {
         self.judge.criterion
-    }
-
-    fn look(&mut self, look: Look) -> Result<(), Failure> {
-        let inputs = self.inputs()?;
-        within(self.pool, || {
-            let run = self.send(&inputs, FirstStep::Rule, For::Look(look))?;
-            let mut unused = Gradients::new(self.books.gradients.signed.len(), false);
-            let x = run.tape.value(run.output);
-            self.judge.judge(x, Pull::CrossEntropy(0.0), 0.0, &mut self.books.ledger.clean, &mut unused);
-            Ok(())
-        })
-    }
-
-    fn samples(&self) -> usize {
-        self.count()
-    }
-}
-
-/// Runs something on the threads of the run.
-fn within<R: Send>(pool: Option<&rayon::ThreadPool>, work: impl FnOnce() -> R + Send) -> R {
-    match pool {
-        Some(pool) => pool.install(work),
-        None => work(),
     }
 }

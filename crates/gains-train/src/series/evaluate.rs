@@ -12,8 +12,8 @@ use crate::config::SolverConfig;
 use crate::cpu::Real;
 use crate::solve::{Failure, Stepping, solve};
 
-/// Samples encoded together; it shows in no result.
-const CHUNK: usize = 64;
+/// Samples encoded together; it shows in no result but by rounding.
+const CHUNK: usize = 16;
 
 /// Predictions, one row for each sample. The encoder sees many samples at once, which changes nothing but rounding; each
 /// decoder decides about its own steps, in its own time, the first being `min(first_step, T)`.
@@ -69,11 +69,8 @@ fn decode<F: Real>(
     Ok(tape.value(output).centre.clone())
 }
 
-/// The mean over the samples of their mean absolute errors.
-pub fn mean_absolute_error<F: Real>(samples: &[&Sample], outputs: &[Vec<F>]) -> f64 {
-    let error = |(sample, output): (&&Sample, &Vec<F>)| {
-        let output: Vec<f64> = output.iter().map(|value| value.wide()).collect();
-        gains_ode::mean_absolute_error(&output, &sample.target, &sample.target_mask)
-    };
-    samples.iter().zip(outputs).map(error).sum::<f64>() / samples.len().max(1) as f64
+/// The mean absolute error of one sample.
+pub fn error_of<F: Real>(sample: &Sample, output: &[F]) -> f64 {
+    let output: Vec<f64> = output.iter().map(|value| value.wide()).collect();
+    gains_ode::mean_absolute_error(&output, &sample.target, &sample.target_mask)
 }

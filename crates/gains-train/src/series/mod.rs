@@ -1,33 +1,28 @@
-//! Training latent ODEs to forecast irregularly sampled series, on the CPU.
+//! Training latent ODEs to forecast irregularly sampled series, on the CPU: an engine of the trainer.
 //!
 //! A batch is walked through by observation, not by time: the n-th stop of every sample is computed together, each with
 //! its own step, and samples that have no more observations drop out. So nothing depends on batch mates but rounding,
 //! and the step sizes of the decoder, which a batch shares in training ([`decode`]).
 //!
-//! Data flow one way: [`Sample`] → [`part`] (matrices) → [`tape`] (encoder, then [`decode`]) → [`loss`] → gradients.
+//! Data flow one way: [`Sample`] → [`part`] (matrices) → [`tape`] (encoder, then [`decode`]) → [`loss`] → gradients. What runs
+//! on series are configured by is in [`config`], how files spell it in [`file`].
 
-mod check;
-pub mod checkpoint;
 pub mod config;
-pub mod decode;
-pub mod evaluate;
-pub mod loss;
-pub mod metrics;
-pub mod network;
+mod decode;
+mod engine;
+mod evaluate;
+pub mod file;
+mod loss;
+mod network;
 mod ops;
-pub mod part;
-pub mod pass;
-pub mod presets;
-pub mod sample;
-pub mod tape;
+mod part;
+mod pass;
+mod sample;
+mod tape;
 #[cfg(test)]
 mod tests;
-pub mod trainer;
 
-pub use checkpoint::{ForecastCheckpoint, ForecastState};
-pub use config::{ForecastConfig, ForecastMethod, PerturbationConfig};
-pub use metrics::{ForecastBatch, ForecastEpoch, ForecastMeans};
-pub use network::{Network, Weights};
-pub use presets::ForecastPreset;
-pub use sample::{Region, Sample};
-pub use trainer::{ForecastAdvance, ForecastTrainer, Names, continues};
+pub use config::{ForecastConfig, Names, PHYSIONET, PerturbationConfig};
+pub use engine::{SeriesEngine, network};
+pub use network::Network;
+pub use sample::Sample;

@@ -60,6 +60,7 @@ impl<E: Engine> Trainer<E> {
         let setting = Setting {
             config: &self.config,
             phase,
+            at,
             indices,
             steps: &self.average_steps,
             augment: update.map(|_| augment),
@@ -78,6 +79,7 @@ impl<E: Engine> Trainer<E> {
         let ledger = self.engine.take_ledger()?;
         let samples = indices.len() as f64;
         report.gradient_norm = ledger.gradient_norm;
+        report.latent = ledger.latent;
         report.loss.clean = ledger.clean.cross_entropy / samples;
         report.accuracy = ledger.clean.correct / samples;
         report.error = ledger.clean.error / samples;
@@ -111,13 +113,13 @@ impl<E: Engine> Trainer<E> {
     }
 
     fn look(&mut self, phase: usize, look: Look) -> Result<Tally, Failure> {
-        let phase = &self.config.phases[phase];
+        let (at, phase) = (self.course.at, &self.config.phases[phase]);
         let (first, count) = self.engine.samples();
         self.engine.take_ledger()?;
         let all: Vec<u32> = (first..first + count).map(|index| index as u32).collect();
         for indices in all.chunks(self.config.batch) {
             let steps = &self.average_steps;
-            let setting = Setting { config: &self.config, phase, indices, steps, augment: None };
+            let setting = Setting { config: &self.config, phase, at, indices, steps, augment: None };
             self.engine.pass(setting)?.look(look)?;
         }
         Ok(self.engine.take_ledger()?.clean)

@@ -36,6 +36,9 @@ impl<E: Engine> Trainer<E> {
         if let Some(best) = &self.best {
             description.training["best_epoch"] = best.epoch.into();
             description.training["best_score"] = best.score.into();
+            if self.config.forecast.is_some() {
+                description.training["validation_error"] = (-best.score).into();
+            }
         }
         Ok((description, self.engine.tensors(&parameters)))
     }

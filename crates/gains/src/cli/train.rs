@@ -13,6 +13,7 @@ Examples:
   gains train --preset quick --set batch=64 --set phases[1].eps.target=0.03 --out runs/mine
   gains train --preset quick --print-config > mine.toml; gains train --config mine.toml
   gains train --resume runs/quick-seed12345           # after Ctrl-C, a crash or a power cut
+  gains train --preset quick --seeds 1,2,3            # one after the other, with the mean
   gains train --config mine.toml --inputs table.csv --label-column class   # samples of your own
 
 A run's folder holds config.toml, metrics.csv (a line per epoch), checkpoint.safetensors and, once it is finished,
@@ -25,12 +26,15 @@ pub struct TrainArgs {
     /// Train as one of the presets says
     #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
-    /// Train as a TOML file says
+    /// Train as a TOML file says; given often, one run after the other
     #[arg(long, value_name = "FILE.toml")]
-    pub config: Option<PathBuf>,
-    /// Go on with the run in this folder
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "force", "seed"])]
-    pub resume: Option<PathBuf>,
+    pub config: Vec<PathBuf>,
+    /// Go on with the run in this folder; may be given often, too
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "force", "seed", "seeds"])]
+    pub resume: Vec<PathBuf>,
+    /// Go on from the last epoch before the run warned that its neural ODE died
+    #[arg(long, requires = "resume")]
+    pub back: bool,
     /// Show the presets
     #[arg(long)]
     pub list_presets: bool,
@@ -45,26 +49,30 @@ pub struct TrainArgs {
     /// Seed of everything random [default: the configuration's]
     #[arg(long, value_name = "N", conflicts_with = "list_presets")]
     pub seed: Option<u64>,
+    /// Seeds of several runs, one after the other, e.g. 1,2,3
+    #[arg(long, value_name = "N,…", value_delimiter = ',', conflicts_with_all = ["seed", "list_presets"])]
+    pub seeds: Vec<u64>,
     /// Where to compute
     #[arg(long, value_enum, default_value_t = DeviceArg::Cpu)]
     pub device: DeviceArg,
     /// Worker threads of the CPU [default: all cores]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
-    /// Folder for the run [default: runs/NAME-seedN]
+    /// Folder for the run; of several runs, the folder for theirs [default: runs/NAME-seedN]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Start over in a folder that holds a run already
     #[arg(long)]
     pub force: bool,
-    /// Samples of your own: .npy, .npz, .csv, IDX or a folder of pictures; the configuration's data.inputs
-    #[arg(long, value_name = "FILE", requires = "config")]
+    /// Samples of your own: .npy, .npz, .csv, IDX or a folder of pictures; the configuration's data.inputs. With a preset
+    /// they are images of the size it is made for, with values from 0 to 1
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["resume", "list_presets"])]
     pub inputs: Option<PathBuf>,
     /// What is true of them; the configuration's data.labels
-    #[arg(long, value_name = "FILE", requires = "config", conflicts_with = "label_column")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["label_column", "resume", "list_presets"])]
     pub labels: Option<PathBuf>,
     /// The column of a .csv that holds what is true; the configuration's data.label_column
-    #[arg(long, value_name = "NAME", requires = "config")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["resume", "list_presets"])]
     pub label_column: Option<String>,
     /// Folder with the data sets [default: $GAINS_DATA, else the user's data folder]
     #[arg(long, value_name = "DIR")]

@@ -8,24 +8,34 @@ mod material;
 mod metrics;
 mod own;
 mod pace;
+mod record;
 mod select;
 mod session;
 pub mod setting;
+mod several;
+mod source;
 
 use std::path::{Path, PathBuf};
 
+use gains_core::Description;
+use gains_core::description::Task;
 use gains_train::config::Method;
 use gains_train::cpu::Cpu;
 use gains_train::cuda::Cuda;
 use gains_train::engine::Engine;
 use gains_train::fused::Fused;
 use gains_train::program::{Blueprint, ProgramEngine};
-use gains_train::{Checkpoint, Config, Device, Plan, Position, StepForm, TrainError, Trainer, presets};
+use gains_train::{
+    Checkpoint, CheckpointError, Config, Device, Plan, Position, StepForm, TrainError, Trainer, presets,
+};
 
 use self::folder::{Folder, Found};
 use self::material::{Lessons, Material};
+use self::metrics::Row;
+use self::record::Record;
 use self::select::Jury;
-use self::session::{Session, Surroundings};
+use self::session::{Ended, Session, Surroundings};
+use self::source::Source;
 use crate::cli::{DeviceArg, Global, TrainArgs};
 use crate::failure::{Failure, Outcome};
 use crate::output::{note, print};
@@ -36,40 +46,64 @@ pub fn run(args: &TrainArgs, global: &Global) -> Outcome {
     if args.list_presets {
         return list();
     }
-    if let Some(config) = forecast::asked(args)? {
-        return forecast::run(config, args, global);
+    match &args.resume[..] {
+        [] => {}
+        [path] => return resume(path, args, global, true).map(drop),
+        paths => return several::go_on(paths, args, global),
     }
-    let config = match (&args.preset, &args.config, &args.resume) {
-        (Some(name), _, _) => setting::preset(name)?,
-        (_, Some(path), _) => setting::read_with_inputs(path, args)?,
-        (_, _, Some(path)) => return resume(path, args, global),
-        _ => return Err(Failure::usage("nothing to train").hint("give --preset, --config or --resume")),
+    let sources = match &args.preset {
+        Some(name) => vec![setting::with_inputs(setting::preset(name)?, args, &format!("preset '{name}'"))?],
+        None => {
+            args.config.iter().map(|path| setting::read_with_inputs(path, args)).collect::<Result<_, _>>()?
+        }
     };
-    let config = setting::change(config, args)?;
-    if args.print_config {
-        return print(&config.to_toml());
+    let seeds = match &args.seeds[..] {
+        [] => vec![args.seed],
+        seeds => seeds.iter().copied().map(Some).collect(),
+    };
+    let mut configs = Vec::new();
+    for (config, seed) in sources.iter().flat_map(|config| seeds.iter().map(move |seed| (config, *seed))) {
+        configs.push(setting::change(config.clone(), &args.changes, seed, false)?);
     }
+    if args.print_config {
+        return print(&configs.iter().map(Config::to_toml).collect::<Vec<_>>().join("\n"));
+    }
+    if configs.len() > 1 {
+        return several::begin(configs, args, global);
+    }
+    let Some(config) = configs.pop() else {
+        return Err(Failure::usage("nothing to train").hint("give --preset, --config or --resume"));
+    };
     let path = folder::of_run(args.out.as_deref(), &config.name, config.seed)?;
     Folder::vacant(&path, args.force)?;
     let start = Start { config, checkpoint: None };
-    train(start, args, global, || Folder::create(&path, args.force, resume_command(&path, args)))
+    let create = || Folder::create(&path, args.force, resume_command(&path, args));
+    train(start, args, global, create).map(drop)
 }
 
-/// Goes on with a run.
-fn resume(path: &Path, args: &TrainArgs, global: &Global) -> Outcome {
+/// Goes on with a run, changed as the command line says if that is meant.
+fn resume(path: &Path, args: &TrainArgs, global: &Global, changed: bool) -> Result<Ended, Failure> {
     let before = setting::read(&Folder::config_of(path)?)?;
-    let config = setting::change(before.clone(), args)?;
+    let changes = if changed { &args.changes[..] } else { &[] };
+    let config = setting::change(before.clone(), changes, None, true)?;
     if args.print_config {
-        return print(&config.to_toml());
+        return print(&config.to_toml()).map(|()| Ended::Interrupted);
     }
     setting::continues(&before, &config)?;
     let folder = Folder::open(path, resume_command(path, args))?;
+    if args.back {
+        folder.go_back()?;
+    }
     if folder.model().exists() {
-        return print(&format!("the run in {} is finished: {}\n", path.display(), folder.model().display()));
+        print(&format!("the run in {} is finished: {}\n", path.display(), folder.model().display()))?;
+        return Ok(Ended::Finished(match &config.forecast {
+            Some(_) => session::figures(&record::read::<forecast::Row>(&folder.metrics(), u32::MAX)),
+            None => session::figures(&record::read::<Row>(&folder.metrics(), u32::MAX)),
+        }));
     }
     let mut checkpoint = None;
     if let Some(Found { state, warning }) =
-        folder.load(|bytes| Checkpoint::from_bytes(bytes).map_err(|e| e.to_string()))?
+        folder.load(|bytes| Checkpoint::from_bytes(bytes).map_err(|error| unusable(&error)))?
     {
         if let Some(warning) = warning {
             note!("warning: {warning}");
@@ -79,10 +113,32 @@ fn resume(path: &Path, args: &TrainArgs, global: &Global) -> Outcome {
     train(Start { config, checkpoint }, args, global, || Ok(folder))
 }
 
+/// What is the matter with a checkpoint.
+fn unusable(error: &CheckpointError) -> String {
+    match error {
+        CheckpointError::Earlier => error.to_string(),
+        error => format!("is damaged: {error}"),
+    }
+}
+
 /// Where a run starts.
 struct Start {
     config: Config,
     checkpoint: Option<Checkpoint>,
+}
+
+/// What a run is made of, once all is ready.
+struct Run<E: Engine> {
+    engine: E,
+    /// What it starts from.
+    parameters: Vec<f64>,
+    /// What is trained, without weights.
+    description: Description,
+    /// The device as the network's record names it.
+    device: String,
+    /// What networks are chosen by, where it is proof.
+    jury: Option<Jury>,
+    source: Source,
 }
 
 /// Gets everything ready before the folder is touched, then trains.
@@ -91,7 +147,10 @@ fn train(
     args: &TrainArgs,
     global: &Global,
     folder: impl FnOnce() -> Result<Folder, Failure>,
-) -> Outcome {
+) -> Result<Ended, Failure> {
+    if let Some(forecast) = start.config.forecast.clone() {
+        return forecast::train(start, &forecast, args, global, folder);
+    }
     let material = Material::load(&start.config, args.data_dir.as_deref())?;
     let plan = match material.obstacle(&start.config) {
         Some(what) => Err(format!("{what} are trained with on the CPU only")),
@@ -115,7 +174,7 @@ fn train_fused(
     args: &TrainArgs,
     global: &Global,
     folder: impl FnOnce() -> Result<Folder, Failure>,
-) -> Outcome {
+) -> Result<Ended, Failure> {
     let parameters = plan.initial_parameters(start.config.seed);
     let wrong = |e| explain(&TrainError::Device(e), None);
     match device {
@@ -140,7 +199,7 @@ fn on_device<D: Device>(
     args: &TrainArgs,
     global: &Global,
     folder: impl FnOnce() -> Result<Folder, Failure>,
-) -> Outcome {
+) -> Result<Ended, Failure> {
     let failed = |error: TrainError| explain(&error, None);
     let jury = material.jury(&start.config);
     let Lessons::Images { training, test } = &material.lessons else {
@@ -149,7 +208,15 @@ fn on_device<D: Device>(
     let most = start.config.images.unwrap_or(usize::MAX);
     let looked = (test.view(), start.config.rhythm.test_images);
     let engine = Fused::new(device, plan, (training.view(), most), looked).map_err(failed)?;
-    begin(start, material, engine, &parameters, (name, jury), args, global, folder)
+    let run = Run {
+        engine,
+        parameters,
+        description: material.description,
+        device: name,
+        jury,
+        source: material.own.map_or(Source::Known, Source::Own),
+    };
+    begin::<_, Row>(start, run, args, global, folder)
 }
 
 /// Trains any network, operator by operator, on the CPU.
@@ -159,7 +226,7 @@ fn train_program(
     args: &TrainArgs,
     global: &Global,
     folder: impl FnOnce() -> Result<Folder, Failure>,
-) -> Outcome {
+) -> Result<Ended, Failure> {
     let failed = |error: TrainError| explain(&error, None);
     let blueprint = Blueprint::new(&material.description).map_err(|e| failed(e.into()))?;
     let parameters = match material.start.take() {
@@ -171,26 +238,35 @@ fn train_program(
     let samples = lessons.into_samples(material.description.input);
     let threads = args.threads.map(usize::from);
     let engine = ProgramEngine::<f32>::new(blueprint, &start.config, samples, threads).map_err(failed)?;
-    begin(start, material, engine, &parameters, ("cpu".into(), jury), args, global, folder)
+    let run = Run {
+        engine,
+        parameters,
+        description: material.description,
+        device: "cpu".into(),
+        jury,
+        source: material.own.map_or(Source::Known, Source::Own),
+    };
+    begin::<_, Row>(start, run, args, global, folder)
 }
 
 /// Trains on an engine that is ready.
-fn begin<E: Engine>(
+fn begin<E: Engine, R: Record>(
     start: Start,
-    material: Material,
-    engine: E,
-    parameters: &[f64],
-    (device, jury): (String, Option<Jury>),
+    run: Run<E>,
     args: &TrainArgs,
     global: &Global,
     folder: impl FnOnce() -> Result<Folder, Failure>,
-) -> Outcome {
+) -> Result<Ended, Failure> {
     let Start { config, checkpoint } = start;
-    let classes = material.classes();
-    let trainer = Trainer::with(engine, config, material.description, &classes, parameters)
+    let Run { engine, parameters, description, device, jury, source } = run;
+    let classes = match &description.task {
+        Task::Classification { classes } => classes.clone(),
+        _ => Vec::new(),
+    };
+    let trainer = Trainer::with(engine, config, description, &classes, &parameters)
         .map_err(|error| explain(&error, None))?;
-    let surroundings = Surroundings { device, folder: folder()?, jury, own: material.own };
-    Session::new(trainer, surroundings).run(checkpoint, args, global)
+    let surroundings = Surroundings { device, folder: folder()?, jury, source };
+    Session::<E, R>::new(trainer, surroundings).run(checkpoint, args, global)
 }
 
 /// How a run that failed can go on.
@@ -263,18 +339,12 @@ fn list() -> Outcome {
             preset.name.to_string(),
             config.dataset.clone(),
             method.into(),
-            target(&config).map_or_else(|| "–".into(), |eps| eps.to_string()),
+            config.target().map_or_else(|| "–".into(), |eps| eps.to_string()),
             config.epochs().to_string(),
             form.into(),
         ]);
     }
-    rows.extend(forecast::rows()?);
     print(&layout(&["name", "data set", "method", "eps", "epochs", "step form"], &rows))
-}
-
-/// The perturbation a run ends with.
-fn target(config: &Config) -> Option<f64> {
-    config.phases.iter().rev().find_map(|phase| phase.eps).map(|eps| eps.target)
 }
 
 /// Where the data sets are, for commands to copy.

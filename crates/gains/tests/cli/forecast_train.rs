@@ -153,8 +153,8 @@ fn forecast_train_goes_on_to_the_same_bits() {
     child.kill().unwrap();
     child.wait().unwrap();
     let last = format!("--set epochs={}", epochs() + 2);
-    scene.refused("--resume cut --set batch=3", 2, "batch: cannot change");
-    scene.refused("--resume cut --set epochs=1", 2, "but the run has begun");
+    scene.refused("--resume cut --set batch=3", 2, "batch cannot change");
+    scene.refused("--resume cut --set epochs=1", 2, "epochs: is 1, but the run has");
     scene.trained(&format!("--resume cut {last}"));
     scene.trained(&format!("--config tiny.toml --out smooth {last}"));
     assert!(scene.read("cut/model.safetensors") == scene.read("smooth/model.safetensors"));

@@ -70,10 +70,10 @@ impl Config {
             )?;
         }
         ensure(
-            data.inputs.is_none() || self.is_described(),
-            "layers",
-            "are missing: samples of your own need a network for them",
-            "list the layers as in a model file, or start from one with model = \"FILE\"",
+            self.is_described() || !numbers,
+            "criterion",
+            "the layers of `network` tell classes apart",
+            "describe a network that predicts numbers with layers",
         )
     }
 

@@ -8,8 +8,9 @@ use gains_testkit::Choices;
 use gains_testkit::grammar::ImageCase;
 
 use super::*;
-use crate::engine::{Look, Pass, Setting};
+use crate::engine::{Look, Pass, Rows, Setting};
 use crate::explore::Rules;
+use crate::metrics::Position;
 
 fn solvers(description: &Description) -> Vec<SolverSpec> {
     let odes = description.layers.iter().filter_map(|layer| match layer {
@@ -138,7 +139,14 @@ impl Trainer<ProgramEngine<f64>> {
     fn rows_in_use(&mut self) -> Result<Vec<f64>, crate::solve::Failure> {
         let (phase, steps) = (self.config().phases[0].clone(), self.average_steps().to_vec());
         let config = self.config().clone();
-        let setting = Setting { config: &config, phase: &phase, indices: &[0], steps: &steps, augment: None };
+        let setting = Setting {
+            config: &config,
+            phase: &phase,
+            at: Position::default(),
+            indices: &[0],
+            steps: &steps,
+            augment: None,
+        };
         self.engine.pass(setting)?.rows_of(Look::Whole)
     }
 
@@ -146,7 +154,14 @@ impl Trainer<ProgramEngine<f64>> {
     fn bounds_in_use(&mut self, radius: f64) -> Option<Vec<f64>> {
         let (phase, steps) = (self.config().phases[0].clone(), self.average_steps().to_vec());
         let config = self.config().clone();
-        let setting = Setting { config: &config, phase: &phase, indices: &[0], steps: &steps, augment: None };
+        let setting = Setting {
+            config: &config,
+            phase: &phase,
+            at: Position::default(),
+            indices: &[0],
+            steps: &steps,
+            augment: None,
+        };
         let mut pass = self.engine.pass(setting).ok()?;
         let inputs = pass.inputs().ok()?;
         let points = pass.send_points(&inputs, FirstStep::Given(0.1)).ok()?;

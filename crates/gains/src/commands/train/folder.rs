@@ -14,6 +14,8 @@ const CHECKPOINT: &str = "checkpoint.safetensors";
 const PREVIOUS: &str = "checkpoint.previous.safetensors";
 const MODEL: &str = "model.safetensors";
 const CURVES: &str = "curves.svg";
+/// The last checkpoint before a run warned of itself.
+const GOOD: &str = "checkpoint.good.safetensors";
 /// A checkpoint that could not be read, set aside.
 const DAMAGED: &str = "checkpoint.damaged.safetensors";
 /// The metrics again, a line of JSON per epoch.
@@ -24,8 +26,8 @@ pub const SPLIT: &str = "split.json";
 pub const TEST: &str = "test.csv";
 /// How far each feature was perturbed.
 pub const RADII: &str = "feature-eps.csv";
-const OURS: [&str; 11] =
-    [CONFIG, METRICS, STREAM, CHECKPOINT, PREVIOUS, DAMAGED, MODEL, CURVES, SPLIT, TEST, RADII];
+const OURS: [&str; 12] =
+    [CONFIG, METRICS, STREAM, CHECKPOINT, PREVIOUS, GOOD, DAMAGED, MODEL, CURVES, SPLIT, TEST, RADII];
 
 /// The folder of a run, held by this process alone.
 pub struct Folder {
@@ -216,6 +218,31 @@ impl Folder {
         Ok(())
     }
 
+    /// Remembers the newest checkpoint, if there is one, as the last good one.
+    pub fn remember(&self) -> Result<(), Failure> {
+        match fs::read(self.checkpoint()) {
+            Ok(bytes) => self.write(&self.path.join(GOOD), &bytes),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Makes the last good checkpoint the newest, and the run one that is not finished.
+    pub fn go_back(&self) -> Result<(), Failure> {
+        let good = self.path.join(GOOD);
+        if !good.exists() {
+            return Err(Failure::usage(format!(
+                "the run in '{}' has no epoch from before a warning",
+                self.path.display()
+            ))
+            .hint(format!("`{}` goes on from its last checkpoint", self.resume)));
+        }
+        self.save(&files::read_model_file(&good)?)?;
+        match fs::remove_file(self.model()) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Failure::writing(&self.model(), &e)),
+            _ => Ok(()),
+        }
+    }
+
     /// Moves a damaged checkpoint out of the way, lest it take the place of the good one before it.
     fn set_aside(&self) -> Result<(), Failure> {
         let newest = self.checkpoint();
@@ -231,7 +258,7 @@ impl Folder {
         failure.hint(format!("{hint} `{}`", self.resume))
     }
 
-    /// The newest checkpoint that `parse` accepts; none if the run never came so far as to write one.
+    /// The newest checkpoint that `parse` accepts, or says what it is; none if the run never came so far as to write one.
     pub fn load<T>(&self, parse: impl Fn(&[u8]) -> Result<T, String>) -> Result<Option<Found<T>>, Failure> {
         let mut troubles: Vec<String> = Vec::new();
         for name in [CHECKPOINT, PREVIOUS] {
@@ -241,7 +268,7 @@ impl Folder {
             }
             let parsed = files::read_model_file(&path)
                 .map_err(|failure| failure.message)
-                .and_then(|bytes| parse(&bytes).map_err(|problem| format!("{name} is damaged: {problem}")));
+                .and_then(|bytes| parse(&bytes).map_err(|problem| format!("{name} {problem}")));
             match parsed {
                 Ok(state) => {
                     let warning = troubles.pop().map(|trouble| format!("{trouble}; going on from {name}"));
@@ -270,7 +297,7 @@ mod tests {
 
     fn parse(bytes: &[u8]) -> Result<String, String> {
         let text = String::from_utf8_lossy(bytes).into_owned();
-        if text.starts_with("good") { Ok(text) } else { Err(format!("'{text}'")) }
+        if text.starts_with("good") { Ok(text) } else { Err(format!("is damaged: '{text}'")) }
     }
 
     fn names(path: &Path) -> Vec<String> {
@@ -312,6 +339,24 @@ mod tests {
         let failure = folder.load(parse).err().unwrap();
         assert!(failure.message.contains("'worse'") && failure.message.contains("'bad'"));
         assert!(failure.hint.unwrap().contains("--force"));
+    }
+
+    #[test]
+    fn the_last_good_checkpoint_can_be_gone_back_to() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::create(place.path(), false, String::new()).unwrap();
+        // Nothing to remember yet.
+        folder.remember().unwrap();
+        assert!(folder.go_back().unwrap_err().message.contains("before a warning"));
+        folder.save(b"good 1").unwrap();
+        folder.remember().unwrap();
+        for text in ["good 2", "good 3"] {
+            folder.save(text.as_bytes()).unwrap();
+        }
+        fs::write(folder.model(), "network").unwrap();
+        folder.go_back().unwrap();
+        assert_eq!(folder.load(parse).unwrap().unwrap().state, "good 1");
+        assert!(!folder.model().exists());
     }
 
     #[test]

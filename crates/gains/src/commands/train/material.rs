@@ -108,9 +108,17 @@ impl Material {
 
     /// Samples of one's own.
     fn own(config: &Config, data: &DataConfig, inputs: &Path, base: Option<Base>) -> Result<Self, Failure> {
-        let shape = config.input.or(base.as_ref().map(|base| base.description.input));
+        let family = (!config.is_described()).then_some(config.network.image);
+        let shape = config.input.or(family).or(base.as_ref().map(|base| base.description.input));
         let (own, samples) = interrupt::at_once(|| Own::read(config, data, inputs, shape))?;
         let (task, shape) = (own.task.clone(), samples.shape);
+        if let (Some(_), Task::Classification { classes }) = (family, &task) {
+            check_pixels(data, &samples)?;
+            let description = config.description(inference_step(&config.solver, 0.0), classes);
+            let description = Description { dataset: None, ..description };
+            let lessons = Lessons::Samples(samples);
+            return Ok(Self { description, start: None, lessons, own: Some(own) });
+        }
         let (mut layers, start) = layers_of(config, base, &task)?;
         if let Some((mean, std)) = &own.standard {
             if matches!(layers.first(), Some(LayerSpec::Normalize { .. })) || config.model.is_some() {
@@ -175,7 +183,7 @@ impl Material {
 
     /// What networks are chosen by, where it is proof.
     pub fn jury(&self, config: &Config) -> Option<Jury> {
-        let target = config.phases.iter().rev().find_map(|phase| phase.eps).map(|eps| eps.target);
+        let target = config.target();
         match &self.lessons {
             Lessons::Samples(samples) => Jury::new(config.selection, target, samples),
             Lessons::Images { test, .. } => {
@@ -185,14 +193,19 @@ impl Material {
             }
         }
     }
+}
 
-    /// Names of the classes.
-    pub fn classes(&self) -> Vec<String> {
-        match &self.description.task {
-            Task::Classification { classes } => classes.clone(),
-            _ => Vec::new(),
-        }
+/// Refuses values that the family's networks are not made for: their mean and deviation are those of pixels from 0 to 1.
+fn check_pixels(data: &DataConfig, samples: &Samples) -> Result<(), Failure> {
+    if data.standardise {
+        return Err(Failure::usage("data.standardise: the network already begins with its own numbers")
+            .hint("set network.mean and network.std"));
     }
+    let Some(value) = samples.inputs.iter().find(|value| !(0.0..=1.0).contains(*value)) else {
+        return Ok(());
+    };
+    Err(Failure::usage(format!("data.inputs: there is {value} among the values, and images go from 0 to 1"))
+        .hint("divide by the largest with --set data.scale=255, or describe a network with layers"))
 }
 
 /// A network to start from.

@@ -1,14 +1,14 @@
-//! What a run measured, a line per epoch: `metrics.csv`, and the same as lines of JSON, which tools that watch runs read.
+//! What a run that predicts classes or numbers measures, epoch by epoch.
 
-use std::path::Path;
-
-use serde::de::DeserializeOwned;
+use gains_train::config::Method;
+use gains_train::loss::criterion::Kind;
+use gains_train::{BatchReport, Config, EpochReport};
 use serde::{Deserialize, Serialize};
 
+use super::curves;
+use super::record::Record;
+use super::several::Figures;
 use crate::failure::Failure;
-
-/// Bytes of a file of metrics; a line has some three hundred.
-const LARGEST: u64 = 1 << 28;
 
 /// One epoch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -76,36 +76,181 @@ pub struct Row {
     pub seconds: f64,
 }
 
-/// The rows as a file.
-pub fn to_csv<R: Serialize>(rows: &[R]) -> Result<Vec<u8>, Failure> {
-    let fail = |e: csv::Error| Failure::new(format!("cannot write metrics: {e}"));
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    for row in rows {
-        writer.serialize(row).map_err(fail)?;
+impl Record for Row {
+    fn new(config: &Config, epoch: u32, last: &BatchReport, report: &EpochReport, seconds: f64) -> Self {
+        // Without a perturbation there are no boxes.
+        let boxes = config.method == Method::Provable && report.eps > 0.0;
+        let phase = config.phases.get(report.phase).map_or_else(String::new, |phase| phase.name.clone());
+        let numbers = config.criterion.kind() == Kind::Numbers;
+        let classes = !numbers;
+        Self {
+            phase,
+            epoch,
+            eps: report.eps,
+            kappa: last.kappa,
+            q: last.q,
+            loss: report.loss,
+            clean: report.clean,
+            robust: boxes.then_some(report.robust),
+            width: boxes.then_some(report.width),
+            accuracy: classes.then_some(report.accuracy),
+            robust_accuracy: (boxes && classes).then_some(report.robust_accuracy),
+            splits: report.splits,
+            trajectories: report.trajectories,
+            concrete_steps: report.concrete_steps,
+            abstract_steps: report.abstract_steps,
+            h0: report.average_step,
+            gradient_norm: report.gradient_norm,
+            rate: last.rate,
+            test_accuracy: report.evaluation.filter(|_| classes).map(|evaluation| evaluation.accuracy),
+            seconds,
+            motion: report.motion,
+            without_ode: report.evaluation.filter(|_| classes).map(|evaluation| evaluation.without_ode),
+            error: numbers.then_some(report.error),
+            robust_error: (boxes && numbers).then_some(report.robust_error),
+            test_error: report.evaluation.filter(|_| numbers).map(|evaluation| evaluation.error),
+            certified: None,
+            best: None,
+        }
     }
-    writer.into_inner().map_err(|e| fail(e.into_error().into()))
+
+    fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    fn seconds(&self) -> f64 {
+        self.seconds
+    }
+
+    fn judged(&mut self, best: bool, certified: Option<f64>) {
+        (self.best, self.certified) = (Some(u8::from(best)), certified);
+    }
+
+    fn is_best(&self) -> bool {
+        self.best == Some(1)
+    }
+
+    fn figures(&self) -> Figures {
+        vec![
+            ("loss", Some(self.loss)),
+            ("accuracy", self.accuracy),
+            ("robust_accuracy", self.robust_accuracy),
+            ("test_accuracy", self.test_accuracy),
+            ("certified", self.certified),
+            ("error", self.error),
+            ("robust_error", self.robust_error),
+            ("test_error", self.test_error),
+        ]
+    }
+
+    fn summary(&self, config: &Config) -> String {
+        let method = config.method;
+        let percent = |part: f64| format!("{:.1} %", 100.0 * part);
+        let mut text = format!("loss {}", short(self.loss));
+        if let (Method::Provable, Some(robust), Some(width)) = (method, self.robust, self.width) {
+            text +=
+                &format!(" (clean {}, robust {}, width {})", short(self.clean), short(robust), short(width));
+        }
+        if method != Method::Standard {
+            text += &format!("  eps {:.5}", self.eps);
+        }
+        text += &match (method, self.accuracy, self.robust_accuracy) {
+            (_, None, _) => format!("  error {}", short(self.error.unwrap_or(0.0))),
+            (Method::Adversarial, Some(right), _) => format!("  {} right under attack", percent(right)),
+            (_, Some(right), Some(robust)) => {
+                format!("  {} right, {} for sure", percent(right), percent(robust))
+            }
+            (_, Some(right), None) => format!("  {} right", percent(right)),
+        };
+        if method == Method::Provable {
+            text += &format!("  κ {}, {:.1} splits", self.kappa, self.splits);
+        }
+        text += &format!("  {:.1} steps", self.concrete_steps);
+        if let Some(test) = self.test_accuracy {
+            text += &format!("  test {}", percent(test));
+        }
+        if let Some(error) = self.test_error {
+            text += &format!("  test error {}", short(error));
+        }
+        if let Some(certified) = self.certified {
+            text += &format!("  certified {}", percent(certified));
+        }
+        if self.best == Some(1) {
+            text += "  best";
+        }
+        text
+    }
+
+    fn outcome(&self, config: &Config) -> String {
+        let percent = |part: f64| format!("{:.1} %", 100.0 * part);
+        let under = if config.method == Method::Adversarial { " under attack" } else { "" };
+        let own = config.own_inputs().is_some();
+        let (things, others) = if own { ("samples", "those held back") } else { ("images", "test images") };
+        let mut text = String::new();
+        if let Some(accuracy) = self.accuracy {
+            text += &format!(": training {things} {} right{under}", percent(accuracy));
+        }
+        if let Some(error) = self.error {
+            text += &format!(": mean absolute error {error:.4}{under}");
+        }
+        if let Some(robust) = self.robust_accuracy {
+            text += &format!(", their boxes {} at eps {}", percent(robust), self.eps);
+        }
+        if let Some(robust) = self.robust_error {
+            text += &format!(", of their boxes {robust:.4} at eps {}", self.eps);
+        }
+        if let Some(test) = self.test_accuracy {
+            text += &format!(", {others} {}", percent(test));
+        }
+        if let Some(error) = self.test_error {
+            text += &format!(", of {others} {error:.4}");
+        }
+        if let Some(certified) = self.certified {
+            text += &format!(", {} certified", percent(certified));
+        }
+        text
+    }
+
+    fn of_batch(config: &Config, report: &BatchReport) -> String {
+        let method = config.method;
+        let loss = &report.loss;
+        let steps = report.concrete_steps;
+        let percent = |part: f64| format!("{:.1} %", 100.0 * part);
+        let (total, accuracy) = (short(loss.total), percent(report.accuracy));
+        match method {
+            Method::Standard => format!("loss {total}  {accuracy} right  {steps} steps"),
+            Method::Adversarial => {
+                format!("loss {total}  eps {:.4}  {accuracy} right under attack  {steps} steps", report.eps)
+            }
+            Method::Provable => {
+                let terms = [loss.clean, loss.robust, loss.width].map(short);
+                let [clean, robust, width] = &terms;
+                let BatchReport { eps, kappa, splits, abstract_steps, .. } = report;
+                let sure = percent(report.robust_accuracy);
+                format!(
+                    "loss {total} (clean {clean}, robust {robust}, width {width})\n\
+                     eps {eps:.4}  κ {kappa}  {splits} splits  {steps}+{abstract_steps} steps  \
+                     {accuracy} right, {sure} for sure"
+                )
+            }
+        }
+    }
+
+    fn picture(title: &str, rows: &[Self]) -> Result<String, Failure> {
+        curves::draw(title, rows)
+    }
 }
 
-/// The rows as lines of JSON.
-pub fn to_lines<R: Serialize>(rows: &[R]) -> Result<Vec<u8>, Failure> {
-    let mut lines = Vec::new();
-    for row in rows {
-        serde_json::to_writer(&mut lines, row)
-            .map_err(|e| Failure::new(format!("cannot write metrics: {e}")))?;
-        lines.push(b'\n');
-    }
-    Ok(lines)
-}
-
-/// The rows to keep, those of the first epochs; whatever was written after the checkpoint will be written again.
-pub fn read<R: DeserializeOwned>(path: &Path, keep: impl Fn(&R) -> bool) -> Vec<R> {
-    let Ok(bytes) = gains_data::read_file(path, LARGEST) else { return Vec::new() };
-    let reader = csv::Reader::from_reader(bytes.as_slice());
-    reader.into_deserialize().map_while(Result::ok).filter(keep).collect()
+/// A loss in a few characters, however large.
+fn short(loss: f64) -> String {
+    if loss.abs() < 1e4 { format!("{loss:.3}") } else { format!("{loss:.1e}") }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use super::super::record::{read, to_csv};
     use super::*;
 
     #[test]
@@ -117,7 +262,7 @@ mod tests {
         let path = folder.path().join("m.csv");
         let bytes = to_csv(&rows).unwrap();
         std::fs::write(&path, &bytes).unwrap();
-        let read = |path: &Path, epochs| read(path, |row: &Row| row.epoch <= epochs);
+        let read = |path: &Path, epochs| read::<Row>(path, epochs);
         assert_eq!(read(&path, 9), rows);
         assert_eq!(read(&path, 2), rows[..2]);
         assert!(

@@ -5,9 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use gains_train::config::Problem;
-use gains_train::{Checkpoint, Config, ConfigError, presets, series};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use gains_train::{Checkpoint, Config, ConfigError, presets};
 
 use crate::cli::TrainArgs;
 use crate::failure::Failure;
@@ -21,7 +19,6 @@ pub fn preset(name: &str) -> Result<Config, Failure> {
     let Some(preset) = presets::find(name) else {
         let mut hint = String::from("`gains train --list-presets` shows them");
         let known = presets::PRESETS.iter().map(|preset| preset.name);
-        let known = known.chain(series::presets::PRESETS.iter().map(|preset| preset.name));
         let near = known.filter(|known| known.contains(name));
         for (index, known) in near.take(3).enumerate() {
             let _ = write!(hint, "{} {known}", if index == 0 { "; did you mean" } else { " or" });
@@ -44,21 +41,25 @@ pub fn text(path: &Path) -> Result<String, Failure> {
 /// The configuration with the changes of the command line.
 ///
 /// A phase that is given another length has its schedules scaled with it, whatever the order of the changes, so that
-/// a schedule that is set as well is as it was set. A run that has begun keeps its schedules.
-pub fn change(config: Config, args: &TrainArgs) -> Result<Config, Failure> {
-    let mut config = config;
-    if args.resume.is_none() {
-        for change in &args.changes {
+/// a schedule that is set as well is as it was set. A run that has `begun` keeps its schedules.
+pub fn change(
+    mut config: Config,
+    changes: &[String],
+    seed: Option<u64>,
+    begun: bool,
+) -> Result<Config, Failure> {
+    if !begun {
+        for change in changes {
             if let Some(index) = lengthened(change) {
                 let epochs = set(&config, change)?.phases[index].epochs;
                 config.phases[index].stretch(epochs);
             }
         }
     }
-    for change in &args.changes {
+    for change in changes {
         config = set(&config, change)?;
     }
-    if let Some(seed) = args.seed {
+    if let Some(seed) = seed {
         config.seed = seed;
     }
     config.adopt_solver();
@@ -71,19 +72,36 @@ pub fn change(config: Config, args: &TrainArgs) -> Result<Config, Failure> {
 /// The configuration in a file, with the inputs that flags name.
 pub fn read_with_inputs(path: &Path, args: &TrainArgs) -> Result<Config, Failure> {
     let place = format!("'{}'", path.display());
-    let mut config = Config::parse(&text(path)?).map_err(|error| refuse(&place, &error))?;
+    let config = Config::parse(&text(path)?).map_err(|error| refuse(&place, &error))?;
+    with_inputs(config, args, &place)
+}
+
+/// A configuration with the inputs that flags name.
+pub fn with_inputs(mut config: Config, args: &TrainArgs, place: &str) -> Result<Config, Failure> {
     let name = |path: &std::path::PathBuf| path.display().to_string();
     if args.inputs.is_some() || args.labels.is_some() || args.label_column.is_some() {
+        if config.forecast.is_some() {
+            return Err(Failure::usage(format!("{place} is about series, which are no inputs of this kind"))
+                .hint(
+                    "prepare a table with `gains data prepare csv TABLE --out FILE`, then --set dataset=FILE",
+                ));
+        }
         let data = config.data.get_or_insert_default();
         data.inputs = args.inputs.as_ref().map(name).or(data.inputs.take());
         data.labels = args.labels.as_ref().map(name).or(data.labels.take());
         data.label_column = args.label_column.clone().or(data.label_column.take());
     }
-    config.problem().map_or(Ok(config), |problem| Err(unfit(&place, &problem)))
+    // The family's networks are made for pixels.
+    if let (false, Some(data)) = (config.is_described(), &mut config.data)
+        && data.inputs.is_some()
+    {
+        data.range.get_or_insert([0.0, 1.0]);
+    }
+    config.problem().map_or(Ok(config), |problem| Err(unfit(place, &problem)))
 }
 
 /// Applies `key.path=value`.
-pub fn set<C: Serialize + DeserializeOwned>(config: &C, change: &str) -> Result<C, Failure> {
+pub fn set(config: &Config, change: &str) -> Result<Config, Failure> {
     let fail = |message: String| {
         Failure::usage(format!("--set {change}: {message}"))
             .hint("`--print-config` shows all keys, docs/training.md explains them")
@@ -91,7 +109,7 @@ pub fn set<C: Serialize + DeserializeOwned>(config: &C, change: &str) -> Result<
     let (path, text) = change
         .split_once('=')
         .ok_or_else(|| Failure::usage(format!("--set {change}: no value")).hint("write --set KEY=VALUE"))?;
-    let mut root = toml::Value::try_from(config).map_err(|e| fail(e.to_string()))?;
+    let mut root = toml::Value::Table(config.to_table().map_err(|e| fail(e.to_string()))?);
     let mut place = &mut root;
     for key in keys(path) {
         place = match place {
@@ -110,7 +128,8 @@ pub fn set<C: Serialize + DeserializeOwned>(config: &C, change: &str) -> Result<
         };
     }
     *place = value(text);
-    C::deserialize(root).map_err(|e: toml::de::Error| fail(e.message().to_string()))
+    let toml::Value::Table(table) = root else { return Err(fail("no key".into())) };
+    Config::from_table(table).map_err(|e| fail(e.message().to_string()))
 }
 
 /// The phase whose number of epochs a change sets.
@@ -160,11 +179,19 @@ fn in_one_line(message: &str) -> String {
 
 /// Refuses changes that a run cannot take over half way.
 pub fn continues(before: &Config, after: &Config) -> Result<(), Failure> {
+    let series = |config: &Config| config.forecast.as_ref().map(|series| (series.horizon, series.network));
+    let [earlier, later] = [series(before), series(after)];
+    let differ =
+        earlier.zip(later).map(|((horizon, sizes), (ahead, others))| (horizon != ahead, sizes != others));
+    let (horizon, sizes) = differ.unwrap_or_default();
     let fixed = [
+        ("task", earlier.is_some() != later.is_some()),
+        ("horizon", horizon),
+        ("network", sizes),
         ("dataset", before.dataset != after.dataset),
         ("seed", before.seed != after.seed),
         ("batch", before.batch != after.batch),
-        ("images", before.images != after.images),
+        (if earlier.is_some() { "records" } else { "images" }, before.images != after.images),
         ("validation", before.validation != after.validation),
         ("method", before.method != after.method),
         ("network", before.network != after.network),
@@ -209,10 +236,8 @@ pub fn take_over(checkpoint: Checkpoint, config: &Config) -> Result<Checkpoint, 
             Ordering::Greater => (0, true),
         };
         if !fits {
-            return refuse(format!(
-                "phases[{index}].epochs: is {}, but the run has {least} behind it",
-                new.epochs
-            ));
+            let key = config.phase_key(index, "epochs");
+            return refuse(format!("{key}: is {}, but the run has {least} behind it", new.epochs));
         }
     }
     Ok(Checkpoint { config: config.clone(), classes, state })

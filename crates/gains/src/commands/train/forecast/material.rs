@@ -2,20 +2,21 @@
 
 use std::path::{Path, PathBuf};
 
+use gains_core::Description;
 use gains_data::series::{Forecasts, Horizon, Part, Recordings, Role, Series, physionet_file};
 use gains_ode::Observations;
-use gains_train::series::{ForecastConfig, ForecastTrainer, Names, Sample};
+use gains_train::Config;
+use gains_train::series::{ForecastConfig, Names, Network, PHYSIONET, Sample, network};
 
 use super::super::explain;
 use crate::commands::data::locate;
 use crate::failure::Failure;
 use crate::interrupt;
 
-/// The name of the set that lies in the data folder.
-const PHYSIONET: &str = "physionet2012";
-
 /// Training and validation series as the trainer takes them.
 pub struct Material {
+    /// What is trained, without weights, and its layers.
+    pub network: (Description, Network),
     /// Names of features and statics.
     pub names: Names,
     /// Series to learn from.
@@ -26,7 +27,7 @@ pub struct Material {
     pub record: serde_json::Value,
 }
 
-fn file(config: &ForecastConfig, data_dir: Option<&Path>) -> Result<PathBuf, Failure> {
+fn file(config: &Config, data_dir: Option<&Path>) -> Result<PathBuf, Failure> {
     Ok(match config.dataset.as_str() {
         PHYSIONET => physionet_file(&locate(data_dir)?),
         path => path.into(),
@@ -35,11 +36,15 @@ fn file(config: &ForecastConfig, data_dir: Option<&Path>) -> Result<PathBuf, Fai
 
 impl Material {
     /// What a configuration asks for.
-    pub fn load(config: &ForecastConfig, data_dir: Option<&Path>) -> Result<Self, Failure> {
+    pub fn load(
+        config: &Config,
+        forecast: &ForecastConfig,
+        data_dir: Option<&Path>,
+    ) -> Result<Self, Failure> {
         let file = file(config, data_dir)?;
         let recordings = interrupt::at_once(|| Recordings::read(&file))?;
-        let horizon = Horizon::new(config.horizon).ok_or_else(|| {
-            Failure::new(format!("horizon: {} is no time ahead", config.horizon))
+        let horizon = Horizon::new(forecast.horizon).ok_or_else(|| {
+            Failure::new(format!("horizon: {} is no time ahead", forecast.horizon))
                 .hint("the paper has 6, 12 and 24")
         })?;
         let forecasts = Forecasts::new(&recordings, horizon, recordings.order())?;
@@ -49,28 +54,28 @@ impl Material {
             features: forecasts.series_features().iter().map(|index| features[*index].name.clone()).collect(),
             statics: statics.map(|feature| feature.name.clone()).collect(),
         };
-        let network = ForecastTrainer::<f32>::network(config, &names).map_err(|e| explain(&e, None))?;
+        let network = network(config, &names).map_err(|e| explain(&e, None))?;
         let sample = |series: Series| {
             let Series { id, initial, times, values, mask, target_time, target, target_mask, .. } = series;
             let observations = Observations { statics: initial, times, values, mask, target_time };
-            Sample::new(&network, &observations, &target, &target_mask).map_err(|problem| {
+            Sample::new(&network.1, &observations, &target, &target_mask).map_err(|problem| {
                 Failure::new(format!("record {id}: {problem}"))
                     .hint("prepare the data again with `gains data prepare`")
             })
         };
-        let most = config.records.unwrap_or(usize::MAX);
+        let most = config.images.unwrap_or(usize::MAX);
         let training = forecasts.iter(Part::Train).take(most).map(sample).collect::<Result<_, _>>()?;
         let validation = forecasts.iter(Part::Validation).map(sample).collect::<Result<_, _>>()?;
         let statistics = forecasts.statistics();
         let record = serde_json::json!({
             "source": recordings.source_digest(),
             "order": recordings.order().to_string(),
-            "horizon": config.horizon,
+            "horizon": forecast.horizon,
             "features": features.iter().map(|feature| &feature.name).collect::<Vec<_>>(),
             "mean": statistics.mean(),
             "deviation": statistics.deviation(),
             "span": statistics.span(),
         });
-        Ok(Self { names, training, validation, record })
+        Ok(Self { network, names, training, validation, record })
     }
 }
