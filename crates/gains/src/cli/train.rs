@@ -14,6 +14,7 @@ Examples:
   gains train --preset quick --print-config > mine.toml; gains train --config mine.toml
   gains train --resume runs/quick-seed12345           # after Ctrl-C, a crash or a power cut
   gains train --config mine.toml --inputs table.csv --label-column class   # samples of your own
+  gains train --preset quick --inputs images.npy --labels classes.npy     # a preset's network and recipe on them
 
 A run's folder holds config.toml, metrics.csv (a line per epoch), checkpoint.safetensors and, once it is finished,
 model.safetensors and curves.svg. Ctrl-C saves a checkpoint first. See docs/training.md.";
@@ -58,13 +59,13 @@ pub struct TrainArgs {
     #[arg(long)]
     pub force: bool,
     /// Samples of your own: .npy, .npz, .csv, IDX or a folder of pictures; the configuration's data.inputs
-    #[arg(long, value_name = "FILE", requires = "config")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["resume", "list_presets"])]
     pub inputs: Option<PathBuf>,
     /// What is true of them; the configuration's data.labels
-    #[arg(long, value_name = "FILE", requires = "config", conflicts_with = "label_column")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["resume", "list_presets", "label_column"])]
     pub labels: Option<PathBuf>,
     /// The column of a .csv that holds what is true; the configuration's data.label_column
-    #[arg(long, value_name = "NAME", requires = "config")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["resume", "list_presets"])]
     pub label_column: Option<String>,
     /// Folder with the data sets [default: $GAINS_DATA, else the user's data folder]
     #[arg(long, value_name = "DIR")]

@@ -40,7 +40,9 @@ pub fn run(args: &TrainArgs, global: &Global) -> Outcome {
         return forecast::run(config, args, global);
     }
     let config = match (&args.preset, &args.config, &args.resume) {
-        (Some(name), _, _) => setting::preset(name)?,
+        (Some(name), _, _) => {
+            setting::with_inputs(setting::preset(name)?, &format!("preset '{name}'"), args)?
+        }
         (_, Some(path), _) => setting::read_with_inputs(path, args)?,
         (_, _, Some(path)) => return resume(path, args, global),
         _ => return Err(Failure::usage("nothing to train").hint("give --preset, --config or --resume")),

@@ -70,9 +70,9 @@ impl Config {
             )?;
         }
         ensure(
-            data.inputs.is_none() || self.is_described(),
+            data.inputs.is_none() || self.is_described() || !numbers,
             "layers",
-            "are missing: samples of your own need a network for them",
+            "are missing: network tells classes apart, and numbers are to be predicted",
             "list the layers as in a model file, or start from one with model = \"FILE\"",
         )
     }

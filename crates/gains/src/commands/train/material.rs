@@ -8,7 +8,7 @@ use gains_core::description::{LayerSpec, Task};
 use gains_core::model_file::{Tensors, read_parts};
 use gains_core::{Description, Shape};
 use gains_data::{Dataset, Images, Split};
-use gains_train::config::{ClassWeights, DataConfig};
+use gains_train::config::{ClassWeights, DataConfig, Encoder};
 use gains_train::program::{Samples, Truth};
 use gains_train::solve::inference_step;
 use gains_train::{Config, loss};
@@ -111,6 +111,10 @@ impl Material {
         let shape = config.input.or(base.as_ref().map(|base| base.description.input));
         let (own, samples) = interrupt::at_once(|| Own::read(config, data, inputs, shape))?;
         let (task, shape) = (own.task.clone(), samples.shape);
+        if !config.is_described() {
+            let description = family(config, &own, shape)?;
+            return Ok(Self { description, start: None, lessons: Lessons::Samples(samples), own: Some(own) });
+        }
         let (mut layers, start) = layers_of(config, base, &task)?;
         if let Some((mean, std)) = &own.standard {
             if matches!(layers.first(), Some(LayerSpec::Normalize { .. })) || config.model.is_some() {
@@ -193,6 +197,32 @@ impl Material {
             _ => Vec::new(),
         }
     }
+}
+
+/// The network that `network` asks for, made for images of one's own: of their size, for their classes, and beginning with
+/// their mean and deviation.
+fn family(config: &Config, own: &Own, shape: Shape) -> Result<Description, Failure> {
+    let Encoder { channels, kernel, stride, padding } = &config.network.encoder;
+    let behind = |mut side: usize| {
+        for _ in channels {
+            side = (side + 2 * padding).checked_sub(*kernel)? / stride + 1;
+        }
+        Some(side)
+    };
+    let (Some(_), Some(_), Task::Classification { classes }) =
+        (behind(shape.height), behind(shape.width), &own.task)
+    else {
+        return Err(Failure::usage(format!(
+            "the network of this configuration takes larger images, the samples are {shape}"
+        ))
+        .hint("describe one for them with layers, or change network.encoder"));
+    };
+    let mut fitted = config.clone();
+    fitted.network.image = shape;
+    if let Some((mean, std)) = &own.standard {
+        (fitted.network.mean, fitted.network.std) = (mean.clone(), std.clone());
+    }
+    Ok(Description { dataset: None, ..fitted.description(inference_step(&config.solver, 0.0), classes) })
 }
 
 /// A network to start from.

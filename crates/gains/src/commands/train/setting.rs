@@ -71,7 +71,12 @@ pub fn change(config: Config, args: &TrainArgs) -> Result<Config, Failure> {
 /// The configuration in a file, with the inputs that flags name.
 pub fn read_with_inputs(path: &Path, args: &TrainArgs) -> Result<Config, Failure> {
     let place = format!("'{}'", path.display());
-    let mut config = Config::parse(&text(path)?).map_err(|error| refuse(&place, &error))?;
+    let config = Config::parse(&text(path)?).map_err(|error| refuse(&place, &error))?;
+    with_inputs(config, &place, args)
+}
+
+/// A configuration with the inputs that flags name; `place` is where it comes from.
+pub fn with_inputs(mut config: Config, place: &str, args: &TrainArgs) -> Result<Config, Failure> {
     let name = |path: &std::path::PathBuf| path.display().to_string();
     if args.inputs.is_some() || args.labels.is_some() || args.label_column.is_some() {
         let data = config.data.get_or_insert_default();
@@ -79,7 +84,7 @@ pub fn read_with_inputs(path: &Path, args: &TrainArgs) -> Result<Config, Failure
         data.labels = args.labels.as_ref().map(name).or(data.labels.take());
         data.label_column = args.label_column.clone().or(data.label_column.take());
     }
-    config.problem().map_or(Ok(config), |problem| Err(unfit(&place, &problem)))
+    config.problem().map_or(Ok(config), |problem| Err(unfit(place, &problem)))
 }
 
 /// Applies `key.path=value`.
