@@ -29,13 +29,18 @@ torch_needs=(safetensors scikit-learn scipy)
 ray=("ray[tune]")
 jax=(jax)
 want="$("$python" --version) ${core[*]} ${tools[*]} ${tables[*]} ${torch[*]} ${torch_needs[*]} ${ray[*]} ${jax[*]}"
+versions="$PWD/scripts/python_constraints.txt"
+want="$want $(grep -v '^#' "$versions")"
 env="$base/env-$(printf '%s' "$want" | sha256sum | cut -c1-12)"
 
 skipped=()
 install() { # install NAME PIP-ARGUMENTS...
   local name="$1"; shift
   if [ -e "$env/.has-$name" ]; then return; fi
-  if timeout 600 "$env/bin/pip" install --quiet "$@" >"$base/install-$name.log" 2>&1; then
+  local log="$base/install-$name.log"
+  # With the versions that are known to work; else, where these cannot be had here, with any.
+  if timeout 600 "$env/bin/pip" install --quiet --timeout 60 -c "$versions" "$@" >"$log" 2>&1 \
+    || timeout 600 "$env/bin/pip" install --quiet --timeout 60 "$@" >>"$log" 2>&1; then
     touch "$env/.has-$name"
   else
     skipped+=("$name (see $base/install-$name.log)")

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { appendFileSync } from "node:fs";
 import { request } from "node:http";
 import { test } from "node:test";
-import { browser, file, open, serve, write } from "./scene.js";
+import { PATIENCE, browser, file, open, serve, write } from "./scene.js";
 
 const line = (index) => JSON.stringify({ index, label: 1, prediction: 1, eps: 0.1, verdict: "verified", margin: 0.5, seconds: 0.1, stages: [] }) + "\n";
 
@@ -26,7 +26,7 @@ test("follows a file that grows", async () => {
     await page.fill("#query", "verified");
     write("growing.jsonl", line(0) + line(1));
     appendFileSync(file("growing.jsonl"), line(2) + line(3));
-    await page.waitForFunction(() => document.querySelectorAll("#lines tbody tr").length === 4, null, { timeout: 15_000 });
+    await page.waitForFunction(() => document.querySelectorAll("#lines tbody tr").length === 4, null, { timeout: PATIENCE });
     assert.equal(await page.inputValue("#query"), "verified");
     assert.equal(await page.textContent("#live"), "live");
     assert.equal(await page.locator("#lines tbody tr button.open").count(), 4);

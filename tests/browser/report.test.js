@@ -8,7 +8,7 @@ let instance, url;
 before(async () => {
   url = report("report.html", realResults());
   instance = await browser();
-}, { timeout: 300_000 });
+}, { timeout: 1_200_000 });
 
 after(() => instance && instance.close());
 

@@ -12,6 +12,10 @@ import pytest
 import gains_ode as gains
 
 ROOT = Path(__file__).resolve().parents[3]
+# Times are held to what is promised only where the machine is said to be quiet: elsewhere they are shown.
+STRICT = bool(os.environ.get("GAINS_PY_SPEED"))
+# Seconds for what takes less than one on a quiet machine: verdicts must not depend on what else runs there.
+PATIENT = 600
 TUTORIAL = ROOT / "crates/gains/tests/data/tutorial"
 
 

@@ -10,11 +10,9 @@ import time
 
 import numpy as np
 import pytest
+from conftest import PATIENT, STRICT
 
 import gains_ode as gains
-
-# Times are held to what is promised only where the machine is said to be quiet: elsewhere they are shown.
-STRICT = bool(os.environ.get("GAINS_PY_SPEED"))
 
 
 def microseconds(call, rounds=300):
@@ -52,7 +50,7 @@ def test_calls_cost_little(tiny, record_property):
 
 
 def burn(net, x):
-    net.certify(x, eps=0.03, threads=1, timeout=60, method="gains")
+    net.certify(x, eps=0.03, threads=1, timeout=PATIENT, method="gains")
 
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core")
@@ -60,7 +58,7 @@ def test_the_lock_is_released(fashion, images, record_property):
     """Two threads do twice the work in hardly more time, if there are two cores to be had."""
     x = images[0][:6]
     best = 0.0
-    for _ in range(6):
+    for _ in range(6 if STRICT else 2):
         started = time.perf_counter()
         burn(fashion, x)
         burn(fashion, x)
@@ -80,7 +78,11 @@ def test_the_lock_is_released(fashion, images, record_property):
 
 
 def test_python_runs_meanwhile(fashion, images):
-    """A thread of Python counts while Rust works: it could not if the lock were held."""
+    """A thread of Python counts while Rust works: it could not if the lock were held.
+
+    A count before and one after the call would be seen even then; the machine may be too busy to let it count in one call,
+    not in all.
+    """
     x, count, stop = images[0][:4], [0], threading.Event()
 
     def counting():
@@ -90,12 +92,18 @@ def test_python_runs_meanwhile(fashion, images):
 
     thread = threading.Thread(target=counting)
     thread.start()
-    started = time.perf_counter()
-    burn(fashion, x)
-    elapsed = time.perf_counter() - started
-    stop.set()
-    thread.join()
-    assert count[0] >= min(20, elapsed * 1000 / 50)
+    most = 0
+    try:
+        for _ in range(20):
+            before = count[0]
+            burn(fashion, x)
+            most = max(most, count[0] - before)
+            if most >= 10:
+                break
+    finally:
+        stop.set()
+        thread.join()
+    assert most >= 10
 
 
 def test_memory_does_not_grow(tiny, record_property):
@@ -115,12 +123,19 @@ def test_memory_does_not_grow(tiny, record_property):
         with open("/proc/self/status") as status:
             return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
 
+    def growth():
+        before = kilobytes()
+        for _ in range(2500):  # four calls each
+            once()
+        return kilobytes() - before
+
     for _ in range(500):
         once()
-    before = kilobytes()
-    for _ in range(2500):  # four calls each
-        once()
-    grown = kilobytes() - before
+    # What is lost is lost every time; an allocator that takes a few pages more does so once.
+    grown = growth()
+    for _ in range(2):
+        if grown >= 2000:
+            grown = min(grown, growth())
     record_property("kilobytes grown in 10000 calls", grown)
     print(f"\n{grown} kB in 10,000 calls; at most {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss} kB")
     assert grown < 2000
@@ -130,13 +145,13 @@ INTERRUPTED = """
 import gains_ode as gains, numpy as np, time, sys
 net = gains.load("fashion-mnist")
 x, y = gains.images(net, range(20))
-print("ready", flush=True)
 started = time.perf_counter()
 try:
+    print("ready", flush=True)
     net.certify(x, y, eps=0.2, timeout=600, threads={threads})
 except KeyboardInterrupt:
     print(f"interrupted after {{time.perf_counter() - started:.1f}}", flush=True)
-print(net.certify(x[1:2], y[1:2], eps=0.01).verdicts[0])
+print(net.certify(x[1:2], y[1:2], eps=0.01, timeout=600).verdicts[0])
 """
 
 
@@ -152,4 +167,5 @@ def test_ctrl_c_works(threads):
         rest = process.stdout.read()
         assert "interrupted after" in rest
         assert rest.splitlines()[-1] == "verified"
-        assert time.perf_counter() - started < 60
+        # The call would go on for ten minutes and more.
+        assert time.perf_counter() - started < (10 if STRICT else 300)

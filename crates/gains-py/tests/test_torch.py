@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from conftest import ROOT, TUTORIAL
+from conftest import PATIENT, ROOT, TUTORIAL
 from torch import nn
 
 import gains_ode as gains
@@ -95,7 +95,7 @@ def test_settings_of_torchdiffeq_are_recognised():
 def test_exported_networks_are_certified():
     model, x, logits, solver = tutorial("moons")
     net = gains.torch.export(encoder=model.encoder, dynamics=model.dynamics, head=model.head, solver=solver, example=x)
-    report = net.certify(x[:10], logits[:10].argmax(1), eps=0.02, method="symbolic")
+    report = net.certify(x[:10], logits[:10].argmax(1), eps=0.02, method="symbolic", timeout=PATIENT)
     assert report.verified.all()
 
 

@@ -1,8 +1,13 @@
 // A page from `gains report --serve` asks for news and takes them over without losing what the reader is looking at.
+let kept = null;
+
+// What the reader has typed and chosen; a page that has no table for a moment (its file is just being replaced) forgets nothing.
 function readerState() {
   const query = document.getElementById("query");
-  return { query: query ? query.value : "", key: table.key, down: table.down, x: scrollX, y: scrollY,
+  if (!query && kept) return kept;
+  kept = { query: query ? query.value : "", key: table.key, down: table.down, x: scrollX, y: scrollY,
     open: [...document.querySelectorAll("main details")].map((details) => details.open) };
+  return kept;
 }
 
 function start(state) {

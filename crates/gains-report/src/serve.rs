@@ -263,7 +263,8 @@ mod tests {
             let _silent = TcpStream::connect(server.address).unwrap();
             let started = Instant::now();
             ask(server, &format!("GET /{}/ HTTP/1.1\r\nHost: {}\r\n\r\n", server.token, server.address));
-            assert!(started.elapsed() < PATIENCE / 2);
+            // It would have had to wait until the silent one is given up.
+            assert!(started.elapsed() < PATIENCE);
         });
     }
 

@@ -226,16 +226,25 @@ def _report(
     return Report(lines, shape)
 
 
-def _train_one(settings: dict[str, Any], folder: str) -> str:
+# Seconds to wait for the trainer of a worker that died: it notices, saves a checkpoint and ends.
+_LEAVING = 600.0
+
+
+def _train_one(settings: dict[str, Any], folder: str, epoch: Callable[[dict[str, float]], object] | None = None) -> str:
     """Train one run on a worker, or go on with it if an earlier try left a checkpoint."""
+    until = time.monotonic() + _LEAVING
     run = Run(Path(folder))
-    if run.is_finished:
-        return folder
-    if (run.folder / "checkpoint.safetensors").is_file():
-        kept = {key: settings[key] for key in ("device", "threads", "data_dir", "quiet") if key in settings}
-        _train(resume=folder, **kept)
-    else:
-        _train(out=folder, **{**settings, "force": run.folder.exists()})
+    while not run.is_finished:
+        try:
+            if (run.folder / "checkpoint.safetensors").is_file():
+                kept = {key: settings[key] for key in ("device", "threads", "data_dir", "quiet") if key in settings}
+                _train(resume=folder, epoch=epoch, **kept)
+            else:
+                _train(out=folder, epoch=epoch, **{**settings, "force": run.folder.exists()})
+        except RunError as error:
+            if "another process is training" not in error.message or time.monotonic() > until:
+                raise
+            time.sleep(1.0)
     return folder
 
 
@@ -262,7 +271,6 @@ def train(
 def sweep(
     space: Mapping[str, Any],
     *,
-    preset: str,
     out: str | os.PathLike[str],
     metric: str = "test_accuracy",
     mode: str = "max",
@@ -270,11 +278,15 @@ def sweep(
     gpus: float = 0.0,
     cpus: float = 1.0,
     patience: int = 1,
-    **settings: Any,
+    retries: int = 3,
+    **keywords: Any,
 ) -> Any:
     """Sweep a recipe with Ray Tune: `space` maps keys of `--set` to what Tune draws from; bad runs are stopped early.
 
-    Returns Tune's result grid; every trial keeps its run in its folder.
+    The other keywords are those of `gains.train`: `preset` or `config`, `data`, `layers`, `device`, … Returns Tune's result
+    grid; `gains.Run(result.metrics["folder"])` is the run of a trial, below `out`. After every epoch `metric` of that run is
+    compared with that of others; one that is not among the best after `patience` epochs, or four times that, and so on, is
+    stopped (ASHA). A trial whose worker dies goes on from its checkpoint.
     """
     try:
         from ray import tune
@@ -283,11 +295,14 @@ def sweep(
 
     def trial(config: dict[str, Any]) -> None:
         def epoch(row: dict[str, float]) -> None:
-            tune.report({metric: row.get(metric, float("nan")), "loss": row.get("loss", float("nan"))})
+            found = {name: row.get(name, float("nan")) for name in (metric, "loss")}
+            tune.report({**found, "folder": os.fspath(folder)})
 
-        folder = Path(tune.get_context().get_trial_dir()) / "run"
-        _train(preset=preset, out=folder, settings=config, epoch=epoch, **settings)
+        folder = runs / str(tune.get_context().get_trial_id())
+        _train_one({**keywords, "settings": {**fixed, **config}}, os.fspath(folder), epoch)
 
+    fixed = dict(keywords.pop("settings", None) or {})
+    runs = Path(out).absolute() / "runs"
     tuner = tune.Tuner(
         tune.with_resources(trial, {"cpu": cpus, "gpu": gpus}),
         param_space=dict(space),
@@ -295,8 +310,11 @@ def sweep(
             metric=metric,
             mode=mode,
             num_samples=samples,
-            scheduler=tune.schedulers.ASHAScheduler(grace_period=patience),
+            # Runs end by themselves: no epoch is the last for the scheduler.
+            scheduler=tune.schedulers.ASHAScheduler(grace_period=patience, max_t=1_000_000),
         ),
-        run_config=tune.RunConfig(storage_path=os.path.abspath(out), verbose=0),
+        run_config=tune.RunConfig(
+            storage_path=os.path.abspath(out), verbose=0, failure_config=tune.FailureConfig(max_failures=retries)
+        ),
     )
     return tuner.fit()

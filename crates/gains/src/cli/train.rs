@@ -15,6 +15,7 @@ Examples:
   gains train --resume runs/quick-seed12345           # after Ctrl-C, a crash or a power cut
   gains train --preset quick --seeds 1,2,3            # one after the other, with the mean
   gains train --config mine.toml --inputs table.csv --label-column class   # samples of your own
+  gains train --preset quick --inputs images.npy --labels classes.npy     # a preset's network and recipe on them
 
 A run's folder holds config.toml, metrics.csv (a line per epoch), checkpoint.safetensors and, once it is finished,
 model.safetensors and curves.svg. Ctrl-C saves a checkpoint first. See docs/training.md.";
@@ -64,12 +65,11 @@ pub struct TrainArgs {
     /// Start over in a folder that holds a run already
     #[arg(long)]
     pub force: bool,
-    /// Samples of your own: .npy, .npz, .csv, IDX or a folder of pictures; the configuration's data.inputs. With a preset
-    /// they are images of the size it is made for, with values from 0 to 1
+    /// Samples of your own: .npy, .npz, .csv, IDX or a folder of pictures; the configuration's data.inputs
     #[arg(long, value_name = "FILE", conflicts_with_all = ["resume", "list_presets"])]
     pub inputs: Option<PathBuf>,
     /// What is true of them; the configuration's data.labels
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["label_column", "resume", "list_presets"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["resume", "list_presets", "label_column"])]
     pub labels: Option<PathBuf>,
     /// The column of a .csv that holds what is true; the configuration's data.label_column
     #[arg(long, value_name = "NAME", conflicts_with_all = ["resume", "list_presets"])]

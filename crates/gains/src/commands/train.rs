@@ -52,7 +52,7 @@ pub fn run(args: &TrainArgs, global: &Global) -> Outcome {
         paths => return several::go_on(paths, args, global),
     }
     let sources = match &args.preset {
-        Some(name) => vec![setting::with_inputs(setting::preset(name)?, args, &format!("preset '{name}'"))?],
+        Some(name) => vec![setting::with_inputs(setting::preset(name)?, &format!("preset '{name}'"), args)?],
         None => {
             args.config.iter().map(|path| setting::read_with_inputs(path, args)).collect::<Result<_, _>>()?
         }

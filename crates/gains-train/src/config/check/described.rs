@@ -70,10 +70,10 @@ impl Config {
             )?;
         }
         ensure(
-            self.is_described() || !numbers,
-            "criterion",
-            "the layers of `network` tell classes apart",
-            "describe a network that predicts numbers with layers",
+            data.inputs.is_none() || self.is_described() || !numbers,
+            "layers",
+            "are missing: network tells classes apart, and numbers are to be predicted",
+            "list the layers as in a model file, or start from one with model = \"FILE\"",
         )
     }
 

@@ -8,7 +8,7 @@ use gains_core::description::{LayerSpec, Task};
 use gains_core::model_file::{Tensors, read_parts};
 use gains_core::{Description, Shape};
 use gains_data::{Dataset, Images, Split};
-use gains_train::config::{ClassWeights, DataConfig};
+use gains_train::config::{ClassWeights, DataConfig, Encoder};
 use gains_train::program::{Samples, Truth};
 use gains_train::solve::inference_step;
 use gains_train::{Config, loss};
@@ -108,16 +108,12 @@ impl Material {
 
     /// Samples of one's own.
     fn own(config: &Config, data: &DataConfig, inputs: &Path, base: Option<Base>) -> Result<Self, Failure> {
-        let family = (!config.is_described()).then_some(config.network.image);
-        let shape = config.input.or(family).or(base.as_ref().map(|base| base.description.input));
+        let shape = config.input.or(base.as_ref().map(|base| base.description.input));
         let (own, samples) = interrupt::at_once(|| Own::read(config, data, inputs, shape))?;
         let (task, shape) = (own.task.clone(), samples.shape);
-        if let (Some(_), Task::Classification { classes }) = (family, &task) {
-            check_pixels(data, &samples)?;
-            let description = config.description(inference_step(&config.solver, 0.0), classes);
-            let description = Description { dataset: None, ..description };
-            let lessons = Lessons::Samples(samples);
-            return Ok(Self { description, start: None, lessons, own: Some(own) });
+        if !config.is_described() {
+            let description = family(config, &own, shape)?;
+            return Ok(Self { description, start: None, lessons: Lessons::Samples(samples), own: Some(own) });
         }
         let (mut layers, start) = layers_of(config, base, &task)?;
         if let Some((mean, std)) = &own.standard {
@@ -195,17 +191,30 @@ impl Material {
     }
 }
 
-/// Refuses values that the family's networks are not made for: their mean and deviation are those of pixels from 0 to 1.
-fn check_pixels(data: &DataConfig, samples: &Samples) -> Result<(), Failure> {
-    if data.standardise {
-        return Err(Failure::usage("data.standardise: the network already begins with its own numbers")
-            .hint("set network.mean and network.std"));
-    }
-    let Some(value) = samples.inputs.iter().find(|value| !(0.0..=1.0).contains(*value)) else {
-        return Ok(());
+/// The network that `network` asks for, made for images of one's own: of their size, for their classes, and beginning with
+/// their mean and deviation.
+fn family(config: &Config, own: &Own, shape: Shape) -> Result<Description, Failure> {
+    let Encoder { channels, kernel, stride, padding } = &config.network.encoder;
+    let behind = |mut side: usize| {
+        for _ in channels {
+            side = (side + 2 * padding).checked_sub(*kernel)? / stride + 1;
+        }
+        Some(side)
     };
-    Err(Failure::usage(format!("data.inputs: there is {value} among the values, and images go from 0 to 1"))
-        .hint("divide by the largest with --set data.scale=255, or describe a network with layers"))
+    let (Some(_), Some(_), Task::Classification { classes }) =
+        (behind(shape.height), behind(shape.width), &own.task)
+    else {
+        return Err(Failure::usage(format!(
+            "the network of this configuration takes larger images, the samples are {shape}"
+        ))
+        .hint("describe one for them with layers, or change network.encoder"));
+    };
+    let mut fitted = config.clone();
+    fitted.network.image = shape;
+    if let Some((mean, std)) = &own.standard {
+        (fitted.network.mean, fitted.network.std) = (mean.clone(), std.clone());
+    }
+    Ok(Description { dataset: None, ..fitted.description(inference_step(&config.solver, 0.0), classes) })
 }
 
 /// A network to start from.

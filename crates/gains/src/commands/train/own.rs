@@ -81,7 +81,9 @@ impl Own {
         let names = column_names(&inputs);
         let own = Self {
             task,
-            standard: data.standardise.then(|| (single(&mean), single(&deviation))),
+            // The family of `network` begins with them, too.
+            standard: (data.standardise || !config.is_described())
+                .then(|| (single(&mean), single(&deviation))),
             radii: (data.unit == Unit::Deviation)
                 .then(|| names.iter().cloned().zip(radii.iter().map(|r| f64::from(*r))).collect()),
             test: table(&inputs, data, &names, &division.test),

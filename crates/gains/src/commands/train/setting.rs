@@ -73,11 +73,11 @@ pub fn change(
 pub fn read_with_inputs(path: &Path, args: &TrainArgs) -> Result<Config, Failure> {
     let place = format!("'{}'", path.display());
     let config = Config::parse(&text(path)?).map_err(|error| refuse(&place, &error))?;
-    with_inputs(config, args, &place)
+    with_inputs(config, &place, args)
 }
 
-/// A configuration with the inputs that flags name.
-pub fn with_inputs(mut config: Config, args: &TrainArgs, place: &str) -> Result<Config, Failure> {
+/// A configuration with the inputs that flags name; `place` is where it comes from.
+pub fn with_inputs(mut config: Config, place: &str, args: &TrainArgs) -> Result<Config, Failure> {
     let name = |path: &std::path::PathBuf| path.display().to_string();
     if args.inputs.is_some() || args.labels.is_some() || args.label_column.is_some() {
         if config.forecast.is_some() {
@@ -90,12 +90,6 @@ pub fn with_inputs(mut config: Config, args: &TrainArgs, place: &str) -> Result<
         data.inputs = args.inputs.as_ref().map(name).or(data.inputs.take());
         data.labels = args.labels.as_ref().map(name).or(data.labels.take());
         data.label_column = args.label_column.clone().or(data.label_column.take());
-    }
-    // The family's networks are made for pixels.
-    if let (false, Some(data)) = (config.is_described(), &mut config.data)
-        && data.inputs.is_some()
-    {
-        data.range.get_or_insert([0.0, 1.0]);
     }
     config.problem().map_or(Ok(config), |problem| Err(unfit(place, &problem)))
 }

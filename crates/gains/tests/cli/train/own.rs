@@ -5,6 +5,7 @@ use std::process::Output;
 
 use gains_core::description::LayerSpec;
 
+use crate::inputs::npy;
 use crate::support::{gains, records, stderr, stdout, text};
 
 /// A folder with the tables and configurations of the tests.
@@ -161,6 +162,46 @@ fn numbers_are_predicted_from_a_table() {
     let last: Vec<&str> = metrics.lines().last().unwrap().split(',').collect();
     assert!(last[column("test_error")].parse::<f64>().unwrap() < 0.05, "{metrics}");
     assert!(last[column("accuracy")].is_empty());
+}
+
+/// The network and the recipe of a preset on images that are no known set: of their size, for their classes, with their mean.
+#[test]
+fn a_preset_is_trained_on_images_of_ones_own() {
+    let place = Place::new();
+    let (count, side) = (40_usize, 14_usize);
+    // One class is bright on the left, the other on the right.
+    let class = |image: usize| image % 2;
+    let pixel = |at: usize| {
+        let (image, column) = (at / (side * side), at % side);
+        let bright = (column < side / 2) == (class(image) == 0);
+        (if bright { 0.75 } else { 0.25 }) + (at % 7) as f32 / 100.0
+    };
+    let values: Vec<u8> = (0..count * side * side).flat_map(|at| pixel(at).to_le_bytes()).collect();
+    std::fs::write(place.path("x.npy"), npy("<f4", &[count, 1, side, side], &values)).unwrap();
+    let labels: String = (0..count).map(|image| format!("{}\n", ["left", "right"][class(image)])).collect();
+    std::fs::write(place.path("y.csv"), format!("class\n{labels}")).unwrap();
+    let flags = "--preset quick --inputs x.npy --labels y.csv --set batch=7 --set phases[0].epochs=8 --set phases[1].epochs=2 \
+                 --set network.encoder={channels=[4],kernel=5} --set network.dynamics.channels=[4] --set data.range=[0,1]";
+    place.trained(&format!("{flags} --out run"));
+    let file = gains_core::model_file::read_parts(&place.read("run/model.safetensors")).unwrap();
+    let description = file.0;
+    assert_eq!((description.input.height, description.input.width), (side, side));
+    assert_eq!(description.dataset, None);
+    assert!(
+        matches!(&description.layers[0], LayerSpec::Normalize { mean, std } if (mean[0] - 0.53).abs() < 0.01 && (std[0] - 0.25).abs() < 0.01),
+        "{:?}",
+        description.layers[0]
+    );
+    let metrics = String::from_utf8(place.read("run/metrics.csv")).unwrap();
+    let column = metrics.lines().next().unwrap().split(',').position(|cell| cell == "accuracy").unwrap();
+    let last: f64 = metrics.lines().last().unwrap().split(',').nth(column).unwrap().parse().unwrap();
+    assert!(last > 0.9, "{metrics}");
+    std::fs::remove_dir_all(place.path("run")).unwrap();
+    place.refused(&format!("{flags} --set network.encoder.kernel=15 --out run"), "larger images");
+    place.refused("--preset quick --inputs moons.csv --label-column moon --out run", "larger images");
+    let numbers =
+        "--preset quick --inputs moons.csv --label-column moon --set criterion={type=\"squared\"} --out run";
+    place.refused(numbers, "layers");
 }
 
 #[test]
