@@ -1,5 +1,7 @@
 //! Projected gradient descent: looking for inputs inside the region that violate the property.
 
+use std::sync::{Mutex, PoisonError};
+
 use gains_core::Precision;
 use gains_ode::Inference;
 use serde::{Deserialize, Serialize};
@@ -113,10 +115,18 @@ pub struct Hunt<'a> {
     problem: &'a Problem<'a>,
     precision: Precision,
     clock: Clock<'a>,
+    /// The lowest margin that a few steps from inputs which bounds point at have led to, and where.
+    lowest: Mutex<Option<(f64, Point)>>,
 }
 
 /// Gradient steps from an input that a bound points at.
 const STEPS_NEAR: usize = 6;
+
+/// How much higher than the lowest margin so far one may be for its place to be worth more steps.
+const PROMISING: f64 = 1.05;
+
+/// Of the entries of a point, the share that a start around it keeps.
+const KEPT: f64 = 0.8;
 
 /// Gradient steps of one bout of a [`Siege`].
 const STEPS_OF_A_BOUT: usize = 50;
@@ -153,7 +163,8 @@ impl Descent {
 }
 
 /// Descents from ever new starts that take different goals in turn: every row that no bound has proved, the lowest
-/// bound first, then the margin and the cross-entropy. The same seed makes the same bouts.
+/// bound first, then the margin and the cross-entropy. Starts are anywhere in the region and, in turn, around the worst point that
+/// bounds have led to.
 pub struct Siege {
     goals: Vec<Goal>,
     bouts: usize,
@@ -185,9 +196,13 @@ impl Siege {
 
     /// One more descent.
     pub fn bout(&mut self, hunt: &Hunt<'_>) -> AttackOutcome {
-        let goal = self.goals[self.bouts % self.goals.len()].clone();
+        let (round, goal) = (self.bouts / self.goals.len(), self.bouts % self.goals.len());
+        let goal = self.goals[goal].clone();
         self.bouts += 1;
-        let start = hunt.anywhere(&mut self.random);
+        let start = match round % 2 {
+            0 => hunt.anywhere(&mut self.random),
+            _ => hunt.around_the_lowest(&mut self.random),
+        };
         let stride = Stride::Shrinking(1.0);
         hunt.descend(start, &Descent { steps: STEPS_OF_A_BOUT, stride, goal, exhaustive: false })
     }
@@ -196,15 +211,53 @@ impl Siege {
 impl<'a> Hunt<'a> {
     /// In the region of a problem.
     pub fn new(problem: &'a Problem<'a>, precision: Precision, clock: Clock<'a>) -> Self {
-        Self { problem, precision, clock }
+        Self { problem, precision, clock, lowest: Mutex::new(None) }
     }
 
-    /// A violation next to inputs that a bound points at, if a few steps downhill lead to one.
+    /// A violation next to inputs that a bound points at, if a few steps downhill lead to one; more steps where these come as
+    /// low as any before. Bounds point at places that gradients from random starts do not lead to.
     pub fn near(&self, point: &Point) -> Option<Point> {
         let stride = Stride::Constant(self.problem.region.radius / STEPS_NEAR as f64);
         let goal = Goal::Loss(AttackLoss::Margin);
-        let descent = Descent { steps: STEPS_NEAR, stride, goal, exhaustive: false };
-        self.descend(point.clone(), &descent).witness
+        let descent = Descent { steps: STEPS_NEAR, stride, goal: goal.clone(), exhaustive: false };
+        let found = self.descend(point.clone(), &descent);
+        let worst = match found {
+            AttackOutcome { witness: None, margin, worst: Some(worst) } if self.is_low(margin, &worst) => worst,
+            found => return found.witness,
+        };
+        let stride = Stride::Shrinking(0.5);
+        let further = self.descend(worst, &Descent { steps: STEPS_OF_A_BOUT, stride, goal, exhaustive: false });
+        if let Some(worst) = &further.worst {
+            self.is_low(further.margin, worst);
+        }
+        further.witness
+    }
+
+    /// Whether a margin is about as low as any so far; takes note of it if it is lower.
+    fn is_low(&self, margin: f64, at: &Point) -> bool {
+        // Whoever panicked meanwhile has left a margin and its point.
+        let mut lowest = self.lowest.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*lowest {
+            Some((known, _)) if margin >= *known => margin <= PROMISING * known,
+            _ => {
+                *lowest = Some((margin, at.clone()));
+                true
+            }
+        }
+    }
+
+    /// The worst point that bounds have led to, with some entries anywhere; any point if there is none.
+    fn around_the_lowest(&self, random: &mut fastrand::Rng) -> Point {
+        let mut start = self.anywhere(random);
+        let lowest = self.lowest.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, point)) = &*lowest {
+            for (x, known) in start.iter_mut().flatten().zip(point.iter().flatten()) {
+                if random.f64() < KEPT {
+                    *x = *known;
+                }
+            }
+        }
+        start
     }
 
     /// Any point of the region.

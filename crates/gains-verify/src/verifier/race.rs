@@ -73,8 +73,8 @@ impl Shared<'_, '_> {
 enum Contender<'s, 'a> {
     Siege(Siege),
     Branch(&'s Brancher<'a, 's>, Option<Search<'s, 'a, 's>>, f64),
-    /// And how long they take at least.
-    Forms(Duration),
+    /// And how long they take at least, and at most in all.
+    Forms(Duration, Duration),
     /// And whether it gets everywhere in the end: parts outside a ball can never be closed.
     Bisect(Option<Bisection<'s, 'a>>, bool),
 }
@@ -83,7 +83,9 @@ impl<'s, 'a> Contender<'s, 'a> {
     fn runner(&self) -> Runner {
         match self {
             Self::Siege(_) => Runner::new(Kind::Raid, false),
-            Self::Forms(least) => Runner { least: *least, ..Runner::new(Kind::AtOnce, false) },
+            Self::Forms(least, most) => {
+                Runner { least: *least, most: *most, ..Runner::new(Kind::AtOnce, false) }
+            }
             Self::Branch(..) => Runner::new(Kind::Steady, false),
             Self::Bisect(_, complete) => Runner::new(Kind::Steady, *complete),
         }
@@ -107,7 +109,7 @@ impl<'s, 'a> Contender<'s, 'a> {
     ) -> Standing {
         match self {
             Self::Siege(siege) => besiege(siege, time, shared, report),
-            Self::Forms(_) => forms(time, others, shared, report),
+            Self::Forms(..) => forms(time, others, shared, report),
             Self::Branch(brancher, search, start) => {
                 let search = search.get_or_insert_with(|| {
                     let search = Search::new(brancher, &shared.known);
@@ -213,7 +215,12 @@ impl Verifier {
         let (early, late) = if close { (branch, None) } else { (None, branch) };
         contenders.extend(early);
         let inputs = varying(problem);
-        contenders.push(Contender::Forms(least_time(program, inputs)));
+        // Where rows come close, forms over many inputs are the less likely way.
+        let most = match (close && brancher.is_some() && inputs > FEW_INPUTS, clock.left()) {
+            (true, Some(left)) => left / 8,
+            _ => Duration::MAX,
+        };
+        contenders.push(Contender::Forms(least_time(program, inputs), most));
         contenders.extend(late);
         if inputs <= FEW_INPUTS || (tight.is_some() && brancher.is_none()) {
             let complete = inputs <= VERY_FEW_INPUTS && problem.region.ball.is_none();
@@ -315,7 +322,7 @@ fn note(contenders: &[Contender<'_, '_>], runners: &[Runner], decider: Option<us
         let elapsed = runners[i].spent;
         let name = match &contenders[i] {
             Contender::Siege(_) => "attack",
-            Contender::Forms(_) => "symbolic",
+            Contender::Forms(..) => "symbolic",
             Contender::Bisect(..) => "bisect",
             Contender::Branch(_, search, _) => {
                 if let Some(search) = search {

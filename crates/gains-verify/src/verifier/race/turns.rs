@@ -33,6 +33,8 @@ pub(super) struct Runner {
     pub(super) complete: bool,
     /// What it cannot do without.
     pub(super) least: Duration,
+    /// What all its turns may take together.
+    pub(super) most: Duration,
     pub(super) over: bool,
 }
 
@@ -47,6 +49,7 @@ impl Runner {
             progress: (0.0, 0.0),
             complete,
             least: zero,
+            most: Duration::MAX,
             over: false,
         }
     }
@@ -97,10 +100,11 @@ pub(super) fn next(runners: &[Runner], left: Option<Duration>) -> Option<(usize,
         Some(_) => left.mul_f64(0.7 * (1.0 - (HOPELESS * seconds / need).min(1.0))),
         None => left,
     };
+    let allowed = |i: usize| again.min(runners[i].most.saturating_sub(runners[i].spent));
     let longer =
-        |&i: &usize| runners[i].kind == Kind::AtOnce && again > runners[i].least.max(2 * runners[i].last);
+        |&i: &usize| runners[i].kind == Kind::AtOnce && allowed(i) > runners[i].least.max(2 * runners[i].last);
     if let Some(at_once) = alive().find(longer).filter(|_| tried && complete.is_none()) {
-        return Some((at_once, again));
+        return Some((at_once, allowed(at_once)));
     }
     let raid = alive().find(|&i| runners[i].kind == Kind::Raid);
     if let Some(raid) = raid.filter(|&i| best.is_none() || 10 * runners[i].spent < spent) {
@@ -159,6 +163,12 @@ mod tests {
         assert!(at == 1 && (time.as_secs_f64() - 4.3).abs() < 0.1, "{time:?}");
         // It would not get twice what it had.
         assert_eq!(next(&[long(steady(0.01, 0.0)), forms(3.0)], LEFT).map(|n| n.0), Some(0));
+        // Together with the second it had it may take six.
+        let limited = Runner { most: Duration::from_secs(6), ..forms(1.0) };
+        let (at, time) = next(&[long(steady(0.5, 0.5)), limited], LEFT).unwrap();
+        assert_eq!((at, time), (1, Duration::from_secs(5)));
+        let limited = Runner { most: Duration::from_secs(3), ..forms(1.0) };
+        assert_eq!(next(&[long(steady(0.5, 0.5)), limited], LEFT).map(|n| n.0), Some(0));
         // The search has had little time yet.
         assert_eq!(next(&[steady(0.5, 0.5), forms(1.0)], LEFT).map(|n| n.0), Some(0));
     }
