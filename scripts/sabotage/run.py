@@ -12,6 +12,7 @@ SUITES = {
     "check-numbers": ("gains-check", ["--test", "numbers"]),
     "check-small": ("gains-check", ["--test", "small"]),
     "check-witness": ("gains-check", ["--test", "witness"]),
+    "check-cli": ("gains-check", ["--test", "cli"]),
     "check-mutations": ("gains-check", ["--test", "mutations"]),
     "transformers": ("gains-core", ["--test", "transformers"]),
     "operators": ("gains-core", ["--test", "operators"]),
@@ -76,7 +77,7 @@ def check(chosen):
 PROOFS = ("crates/gains-core/src/", "crates/gains-ode/src/", "crates/gains-verify/src/")
 NO_PROOFS = re.compile(
     "import|description|series|affine_form|blend|forms/|attack|bisect|best_first|race|verifier|branch/(choose|draft|mod|search)"
-    "|errors|form\\.rs|tangent|float32"
+    "|property/|problem|form\\.rs|tangent"
 )
 
 
