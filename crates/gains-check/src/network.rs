@@ -274,7 +274,8 @@ enum Layer {
         #[serde(default = "yes")]
         affine: bool,
     },
-    LayerNorm {
+    #[serde(rename = "layer_norm")]
+    NormOfAll {
         name: String,
         #[serde(default = "usual_eps")]
         eps: f64,
@@ -396,7 +397,7 @@ impl Builder<'_> {
                 let of = affine.then_some((name.as_str(), vec![channels]));
                 self.weighted(normal, of)
             }
-            Layer::LayerNorm { name, eps, affine } => {
+            Layer::NormOfAll { name, eps, affine } => {
                 let normal = self.group_norm(input, 1, eps)?;
                 let sides = match shape.is_vector() {
                     true => vec![shape.channels],
@@ -537,7 +538,7 @@ impl Builder<'_> {
     /// in a group no result is beyond √n.
     fn group_norm(&mut self, input: usize, groups: usize, eps: f64) -> Result<usize, String> {
         let shape = self.network.nodes[input].shape;
-        if groups == 0 || shape.channels % groups != 0 || !(1e-12..=1.0).contains(&eps) {
+        if groups == 0 || !shape.channels.is_multiple_of(groups) || !(1e-12..=1.0).contains(&eps) {
             return Err(format!("{} channels in {groups} groups, eps {eps}", shape.channels));
         }
         let (size, per_group) = (shape.count() / groups, shape.channels / groups);

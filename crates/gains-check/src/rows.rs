@@ -292,8 +292,11 @@ pub struct Tangents {
     /// Of the lines below and above the entries of a value; where none are given, the chord.
     pub given: BTreeMap<usize, [Vec<f64>; 2]>,
     /// Lines by value and entry that were worked out already, with what they hold for.
-    found: RefCell<BTreeMap<(usize, usize), (Interval, (Line, Line))>>,
+    found: RefCell<BTreeMap<(usize, usize), Found>>,
 }
+
+/// An interval, and the lines below and above a function over it.
+type Found = (Interval, (Line, Line));
 
 impl Tangents {
     /// Other slopes for a value.

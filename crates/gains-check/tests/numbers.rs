@@ -7,7 +7,10 @@ use gains_check::certificate::Ball;
 use gains_check::curve::{Curve, Line, Pieced};
 use gains_check::functions::{cos_at, erf_at, exp, exp_m1_at, sigmoid, sin_at, softplus, tanh};
 use gains_check::interval::{Dot, Interval};
-use gains_check::rows::Linear;
+use gains_check::network::Model;
+use gains_check::rows::{Changes, Knowledge, Linear, Plane, Slopes, Tangents, Values};
+use gains_check::rules::{change, image};
+use gains_check::steps::Stage;
 use gains_check::tableau::Tableau;
 
 fn point(x: f64) -> Interval {
@@ -301,8 +304,156 @@ fn functions_made_of_pieces_are_enclosed_far_away() {
     }
 }
 
+/// A network without tensors.
+fn network(input: &str, layers: &str) -> Model {
+    let description =
+        format!(r#"{{"format": "gains-model", "version": 2, "input": {input}, "layers": [{layers}]}}"#);
+    let header = serde_json::json!({"__metadata__": {"gains": description}}).to_string();
+    Model::read(&[&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat()).unwrap()
+}
+
+/// x and y of the input joined, as value 3.
+fn joined(join: &str) -> Model {
+    let branches =
+        r#"[{"type": "slice", "first": 0, "length": 1}], [{"type": "slice", "first": 1, "length": 1}]"#;
+    let layer = format!(r#"{{"type": "parallel", "join": "{join}", "branches": [{branches}]}}"#);
+    network(r#"{"height": 1, "width": 1, "channels": 2}"#, &layer)
+}
+
+/// Products and maxima of points lie in their boxes and between their planes, and so do their changes.
+#[test]
+fn products_and_maxima_lie_between_their_planes() {
+    let mut random = fastrand::Rng::with_seed(23);
+    for (join, of) in [("product", (|x, y| x * y) as fn(f64, f64) -> f64), ("max", f64::max)] {
+        let Model { network, .. } = joined(join);
+        for round in 0..4000 {
+            let scale = [1.0, 1e-6, 30.0][round % 3];
+            let mut number = || (2.0 * random.f64() - 1.0) * scale;
+            let mut interval = |near: Option<Interval>| {
+                let (a, b) = (number(), number());
+                let near = near.map(|near| Interval::new(near.low + 0.1 * a, near.high + 0.1 * b.abs()));
+                near.filter(|near| near.low <= near.high).unwrap_or(Interval::new(a.min(b), a.max(b)))
+            };
+            let (old_x, old_y) = (interval(None), interval(None));
+            let (new_x, new_y) = (interval(Some(old_x)), interval(Some(old_y)));
+            let boxes = |x: Interval, y: Interval| {
+                let mut boxes = vec![vec![x, y], vec![x], vec![y]];
+                let joined = image(&network, 3, &boxes, Interval::ZERO);
+                boxes.push(joined);
+                boxes
+            };
+            let (before, now) = (boxes(old_x, old_y), boxes(new_x, new_y));
+            let mut inside = |x: Interval| match random.u8(..4) {
+                0 => x.low,
+                1 => x.high,
+                _ => (x.low + random.f64() * (x.high - x.low)).clamp(x.low, x.high),
+            };
+            let pairs: Vec<[f64; 4]> =
+                (0..8).map(|_| [inside(old_x), inside(old_y), inside(new_x), inside(new_y)]).collect();
+            let hull = |a: usize, b: usize| {
+                let apart = pairs.iter().map(|pair| point(pair[a]) - point(pair[b]));
+                apart.reduce(Interval::hull).unwrap()
+            };
+            let (dx, dy) = (hull(2, 0), hull(3, 1));
+            let mut changes = vec![vec![dx, dy], vec![dx], vec![dy]];
+            changes.push(change(&network, 3, (&before, &now), &changes, Interval::ZERO));
+            let stage =
+                |values: &Vec<_>, changes| Stage { time: Interval::ZERO, values: values.clone(), changes };
+            let (first, second) = (stage(&before, vec![]), stage(&now, changes.clone()));
+            let known = Changes { network: &network, before: &first, now: &second };
+            let (slopes, tangents) = (Slopes::default(), Tangents::default());
+            let lines = Values {
+                network: &network,
+                boxes: &now,
+                time: Interval::ZERO,
+                slopes: &slopes,
+                tangents: &tangents,
+            };
+            let planes = [known.planes(3, 0), lines.planes(3, 0)];
+            let room = 1e-14 * (scale + scale * scale);
+            let at = |plane: Plane, x: f64, y: f64| plane.x * x + plane.y * y + plane.constant;
+            for [p, q, x, y] in &pairs {
+                let (value, moved) = (of(*x, *y), of(*x, *y) - of(*p, *q));
+                assert!(now[3][0].low <= value + room && value - room <= now[3][0].high);
+                assert!(
+                    changes[3][0].low <= moved + room && moved - room <= changes[3][0].high,
+                    "{join} {round}"
+                );
+                for ((below, above), value, x, y) in
+                    [(planes[0], moved, x - p, y - q), (planes[1], value, *x, *y)]
+                {
+                    assert!(at(below, x, y) <= value + room, "{join} {round}: {below:?} above {value}");
+                    assert!(at(above, x, y) >= value - room, "{join} {round}: {above:?} below {value}");
+                }
+            }
+        }
+    }
+}
+
+/// The largest entry under every kernel, the padding left out.
+#[test]
+fn pooling_takes_the_largest() {
+    let image = r#"{"height": 5, "width": 4, "channels": 2}"#;
+    let mut random = fastrand::Rng::with_seed(31);
+    for (kernel, stride, padding) in [
+        ((2, 2), (2, 2), (0, 0)),
+        ((3, 2), (1, 2), (1, 1)),
+        ((5, 4), (1, 1), (0, 0)),
+        ((1, 3), (2, 1), (0, 1)),
+    ] {
+        let layer = format!(
+            r#"{{"type": "max_pool2d", "kernel": [{}, {}], "stride": [{}, {}], "padding": [{}, {}]}}"#,
+            kernel.0, kernel.1, stride.0, stride.1, padding.0, padding.1
+        );
+        let Model { network, .. } = network(image, &layer);
+        let pixels: Vec<f64> = (0..40).map(|_| random.f64() - 0.5).collect();
+        let point: Vec<Interval> = pixels.iter().map(|&x| point(x)).collect();
+        let found = gains_check::witness::run(&network, point, &mut |_, state| Ok(state)).unwrap();
+        let places = |side: usize, kernel: usize, stride: usize, padding: usize| {
+            let ends = (side + 2 * padding - kernel) / stride;
+            (0..=ends).map(move |place| place * stride).collect::<Vec<_>>()
+        };
+        let mut expected = Vec::new();
+        for row in places(5, kernel.0, stride.0, padding.0) {
+            for column in places(4, kernel.1, stride.1, padding.1) {
+                for channel in 0..2 {
+                    let mut most = f64::NEG_INFINITY;
+                    for (i, j) in (0..kernel.0).flat_map(|i| (0..kernel.1).map(move |j| (i, j))) {
+                        let (r, c) =
+                            ((row + i).wrapping_sub(padding.0), (column + j).wrapping_sub(padding.1));
+                        if r < 5 && c < 4 {
+                            most = most.max(pixels[(r * 4 + c) * 2 + channel]);
+                        }
+                    }
+                    expected.push(Interval::point(most));
+                }
+            }
+        }
+        assert_eq!(found, expected, "{kernel:?} {stride:?} {padding:?}");
+    }
+}
+
+/// Each group with mean 0 and variance 1, or a little less.
+#[test]
+fn groups_are_normalised() {
+    let mut random = fastrand::Rng::with_seed(37);
+    let layer =
+        r#"{"type": "group_norm", "name": "n", "groups": 2, "channels": 4, "eps": 0.001, "affine": false}"#;
+    let Model { network, .. } = network(r#"{"height": 2, "width": 1, "channels": 4}"#, layer);
+    let x: Vec<f64> = (0..8).map(|_| random.f64() * 3.0).collect();
+    let found =
+        gains_check::witness::run(&network, x.iter().map(|&x| point(x)).collect(), &mut |_, state| Ok(state));
+    for (i, found) in found.unwrap().iter().enumerate() {
+        let group: Vec<f64> = (0..8).filter(|j| j % 4 / 2 == i % 4 / 2).map(|j| x[j]).collect();
+        let mean = group.iter().sum::<f64>() / 4.0;
+        let variance = group.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 4.0;
+        let expected = (x[i] - mean) / (variance + 0.001).sqrt();
+        assert!((found.middle() - expected).abs() < 1e-13 && found.high - found.low < 1e-12, "{i}");
+    }
+}
+
 /// A rooted tree, as the list of its subtrees.
-#[derive(Clone, PartialEq, PartialOrd, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Tree(Vec<Tree>);
 
 impl Tree {
@@ -321,14 +472,16 @@ impl Tree {
     }
 }
 
-/// All trees up to an order: a tree with one more leaf hung on at every place of every smaller one.
+/// All trees up to an order: a tree with one more leaf hung on at every place of every smaller one. Subtrees are in order, so
+/// that each is there once.
 fn trees(order: usize) -> Vec<Tree> {
     fn grown(tree: &Tree) -> Vec<Tree> {
-        let mut all = vec![Tree([&tree.0[..], &[Tree(vec![])]].concat())];
+        let mut all = vec![Tree([&[Tree(vec![])], &tree.0[..]].concat())];
         for i in 0..tree.0.len() {
             for part in grown(&tree.0[i]) {
                 let mut parts = tree.0.clone();
                 parts[i] = part;
+                parts.sort();
                 all.push(Tree(parts));
             }
         }
@@ -338,6 +491,8 @@ fn trees(order: usize) -> Vec<Tree> {
     let mut last = all.clone();
     for _ in 1..order {
         last = last.iter().flat_map(grown).collect();
+        last.sort();
+        last.dedup();
         all.extend(last.clone());
     }
     all

@@ -5,6 +5,7 @@
 mod support;
 
 use gains_check::automaton::Action;
+use gains_check::fault::Deadline;
 use gains_check::interval::Interval;
 use gains_check::witness::{run, solve};
 use gains_check::{Holds, Model, check};
@@ -18,7 +19,7 @@ fn witness(model: &Model, proof: &[u8], margin: f64) -> Option<Item> {
     let mut actions = Vec::new();
     let point = corner.iter().map(|&x| Interval::point(x)).collect();
     let outputs = run(&model.network, point, &mut |ode, state| {
-        let (end, moves) = solve(ode, state, 1000)?;
+        let (end, moves) = solve(ode, state, 1000, Deadline::default())?;
         let number = |action: Action| match action {
             Action::Reject => 0,
             Action::Keep => 1,
