@@ -821,6 +821,17 @@ LIBRARY = [
      "let eps = radii(&*subject, &[eps])?[0];", "let eps = 0.0 * radii(&*subject, &[eps])?[0];", "program:library"),
     ("library-meet", "bounds of two methods cut off what only one of them excludes", PROGRAM + "question/ask.rs",
      "known.meet(&bounds);", "known.lower.clone_from(&bounds.upper);", "program:library"),
+    # What studies say.
+    ("study-branches", "trajectories that branch count as proved to stay", PROGRAM + "study/trajectory_attack.rs",
+     "bounded.size.1 + 1 == bounded.size.0", "bounded.size.1 + 1 >= bounded.size.0", "program:trajectory_attack"),
+    ("study-program", "merged bounds of the linear program are not lowered below the parts", PROGRAM + "study/lcap/program.rs",
+     "merged.constant -= excess;", "merged.constant -= 0.0 * excess;", "program:lcap"),
+    ("study-circles", "the simplex method goes round in circles", PROGRAM + "study/lcap/simplex.rs",
+     "if in_place > PATIENCE {", "if in_place == usize::MAX {", "program:lcap"),
+    ("study-pairs", "a study does one network after another", PROGRAM + "study/networks.rs",
+     "(0..most).flat_map(at).collect()",
+     "{\n            let mut pairs: Vec<_> = (0..most).flat_map(at).collect();\n            pairs.sort_unstable();\n            pairs\n        }",
+     "program:networks"),
 ]
 
 # Proofs that `gains-check` refuses.

@@ -23,6 +23,8 @@ const DASHES: [&[i32]; 5] = [&[], &[9, 5], &[3, 4], &[14, 4, 3, 4], &[6, 3]];
 const PANEL: (i32, i32) = (430, 340);
 /// More panels than this go into further rows.
 const ACROSS: usize = 3;
+/// Of more points than this the outlines would be a blot: they are specks.
+const CROWD: usize = 60;
 const TITLE: i32 = 36;
 /// Of a row of the legend.
 const ROW: i32 = 22;
@@ -259,7 +261,9 @@ impl Chart {
                     if self.looks(name).any(|look| matches!(look, Look::Line | Look::Plain)) {
                         style(name).line(root, &[(*x, *y), (x + 30, *y)])?;
                     }
-                    if self.looks(name).any(|look| matches!(look, Look::Line | Look::Dots)) {
+                    if self.panels.iter().any(|panel| panel.has_specks(name)) {
+                        root.draw(&Circle::new((x + 15, *y), 4, style(name).colour().filled()))?;
+                    } else if self.looks(name).any(|look| matches!(look, Look::Line | Look::Dots)) {
                         style(name).sign(root, (x + 15, *y))?;
                     }
                 }
@@ -338,7 +342,8 @@ fn plain_ticks(low: f64, high: f64) -> Vec<f64> {
         return vec![low];
     }
     let power = 10.0_f64.powf(rough.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|s| *s >= rough).unwrap_or(rough);
+    let step =
+        [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|s| *s >= 0.75 * rough).unwrap_or(rough);
     let first = (low / step).ceil() as i64;
     let last = (high / step).floor() as i64;
     (first..=last).map(|n| n as f64 * step).collect()
@@ -401,11 +406,11 @@ impl Panel {
             }
             if matches!(curve.look, Look::Line | Look::Dots) {
                 for at in &placed {
-                    // A crowd of outlines would be a blot.
-                    match placed.len() {
-                        0..=60 => style.sign(root, *at)?,
-                        61..=400 => root.draw(&Circle::new(*at, 2, style.colour().filled()))?,
-                        _ => root.draw(&Circle::new(*at, 1, style.colour().filled()))?,
+                    let speck = |size| Circle::new(*at, size, style.colour().filled());
+                    match self.has_specks(&curve.name) {
+                        false => style.sign(root, *at)?,
+                        true if placed.len() <= 8 * CROWD => root.draw(&speck(2))?,
+                        true => root.draw(&speck(1))?,
                     }
                 }
             }
@@ -413,11 +418,20 @@ impl Panel {
         Ok(())
     }
 
+    /// Whether the points of a curve are specks: there is a crowd of them, or most curves here are crowds.
+    fn has_specks(&self, name: &str) -> bool {
+        let signed: Vec<&Curve> =
+            self.curves.iter().filter(|curve| matches!(curve.look, Look::Line | Look::Dots)).collect();
+        let crowds = signed.iter().filter(|curve| curve.points.len() > CROWD).count();
+        let most = 2 * crowds > signed.len();
+        signed.iter().any(|curve| curve.name == name && (most || curve.points.len() > CROWD))
+    }
+
     fn axes(&self, root: &Area<'_>, x: &Scale, y: &Scale) -> Result<(), Box<dyn Error>> {
         for tick in x.ticks() {
             let Some(at) = x.at(tick) else { continue };
             root.draw(&PathElement::new(vec![(at, y.from), (at, y.to)], GRID.stroke_width(1)))?;
-            root.draw(&Text::new(short(tick), (at, y.from + 6), anchored(12, HPos::Center, VPos::Top)))?;
+            root.draw(&Text::new(short(tick), (at, y.from + 9), anchored(12, HPos::Center, VPos::Top)))?;
         }
         for tick in y.ticks() {
             let Some(at) = y.at(tick) else { continue };
@@ -428,7 +442,7 @@ impl Panel {
         root.draw(&PathElement::new(frame, BLACK.stroke_width(1)))?;
         let middle = i32::midpoint(x.from, x.to);
         let below = anchored(13, HPos::Center, VPos::Top);
-        root.draw(&Text::new(self.x.label.clone(), (middle, y.from + 26), below))?;
+        root.draw(&Text::new(self.x.label.clone(), (middle, y.from + 29), below))?;
         let upwards = TextStyle::from(("sans-serif", 13).into_font())
             .transform(FontTransform::Rotate270)
             .pos(Pos::new(HPos::Center, VPos::Top));
@@ -446,6 +460,7 @@ mod tests {
     fn ticks_are_round_and_inside() {
         assert_eq!(plain_ticks(0.0, 1.0), [0.0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0]);
         assert_eq!(plain_ticks(-3.0, 47.0), [0.0, 10.0, 20.0, 30.0, 40.0]);
+        assert_eq!(plain_ticks(0.0, 105.0), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
         let scale = Scale::new(&Axis::log("x"), [1e-6, 2.0, 0.0, f64::NAN].into_iter(), 0, 100);
         assert!(scale.ticks().contains(&1e-4) && scale.ticks().len() <= 8);
         assert_eq!((short(0.25), short(1e-6), short(0.0)), ("0.25".into(), "1e-6".into(), "0".into()));
@@ -490,6 +505,16 @@ mod tests {
         assert_eq!(below.len(), 2, "{text}");
         assert!(above.len() > 10, "{text}");
         assert!(text.contains("<circle"), "{text}");
+    }
+
+    #[test]
+    fn crowds_are_specks_and_so_are_the_few_among_them() {
+        let curve = |name: &str, count: usize| Curve::dots(name, vec![(1.0, 1.0); count]);
+        let panel = |curves| Panel { title: "p".into(), x: Axis::linear("x"), y: Axis::linear("y"), curves };
+        let some = panel(vec![curve("many", 500), curve("few", 9)]);
+        assert!(some.has_specks("many") && !some.has_specks("few") && !some.has_specks("none"));
+        let most = panel(vec![curve("many", 500), curve("as many", 61), curve("few", 9)]);
+        assert!(most.has_specks("few"));
     }
 
     #[test]

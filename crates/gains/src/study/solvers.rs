@@ -186,7 +186,7 @@ impl Study for Solvers {
             "ms",
             "mean margin",
         ];
-        let title = format!("Solvers, at eps {EPS} with tight");
+        let title = format!("Solvers, at ε {EPS} with tight");
         let panels = curves.into_iter().enumerate().map(|(network, curves)| {
             let kinds = kinds(curves);
             Panel {

@@ -121,7 +121,7 @@ impl Study for Tightness {
         }
         let header =
             vec!["network", "method", "certified %", "attacked %", "mean gap", "median gap", "largest gap"];
-        let title = format!("Between proof and attack at eps {EPS}");
+        let title = format!("Between proof and attack at ε {EPS}");
         Report {
             tables: vec![Table::of(title.clone(), header, rows)],
             charts: vec![("tightness", Chart { title, panels })],

@@ -212,6 +212,8 @@ mod tests {
             assert!(get("changed") + get("proved") <= 1.0);
             assert!(get("changed at end") <= get("changed"));
         }
+        // Its graph at the largest radius has branches, so nothing is proved there.
+        assert_eq!(figures.get("proved 0.2"), Some(0.0));
     }
 
     /// Without dynamics no step has an error, so there is one trajectory, whatever the image.
