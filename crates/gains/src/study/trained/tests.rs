@@ -51,7 +51,8 @@ pub fn recipes(design: &Design) {
             let Command::Train(args) = Cli::try_parse_from(words).ok().unwrap().command else {
                 panic!("{}", order.command())
             };
-            let config = setting::change(setting::preset(preset).ok().unwrap(), &args.changes, args.seed, false);
+            let config =
+                setting::change(setting::preset(preset).ok().unwrap(), &args.changes, args.seed, false);
             let config = config.unwrap_or_else(|failure| panic!("{}: {}", variant.name, failure.message));
             assert!(!configs.contains(&config), "{}", variant.name);
             configs.push(config);

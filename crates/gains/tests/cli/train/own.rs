@@ -317,7 +317,10 @@ fn images_of_ones_own_are_trained_with_a_preset_that_fits() {
         matches!(&description.task, gains_core::description::Task::Classification { classes } if classes.len() == 2)
     );
     std::fs::remove_dir_all(place.path("run")).unwrap();
-    place.refused("--preset quick --inputs moons.csv --label-column moon --out run", "the network takes 28");
+    place.refused(
+        "--preset quick --inputs moons.csv --label-column moon --out run",
+        "the network takes 1x28x28",
+    );
     std::fs::write(place.path("images.csv"), table.replace("0.7", "7.0")).unwrap();
     place.refused(
         "--preset quick --inputs images.csv --label-column class --out run",
