@@ -150,12 +150,12 @@ impl<E: Engine, R: Record> Session<E, R> {
         if still(report) && !self.before.as_ref().is_some_and(still) {
             let part = 100.0 * report.motion.unwrap_or(0.0);
             let again = match self.saved {
-                Some(_) => format!("go back with `{} --back", self.folder.resume()),
+                Some(_) => format!("go back with `{} --back ", self.folder.resume()),
                 None => "begin again with `".into(),
             };
             live.say(&format!(
                 "warning: the neural ODE hardly does anything any more: the state moves by {part:.1} % of its size\n\
-                 hint: stop and {again} --set phases[{}].loss.alive=1`; a longer eps.length or an objective that \
+                 hint: stop and {again}--set phases[{}].loss.alive=1`; a longer eps.length or an objective that \
                  regularises less (sabr, mtl_ibp) keeps it from dying",
                 report.phase
             ));

@@ -246,3 +246,95 @@ fn bad_configurations_and_bad_tables_are_named() {
     std::fs::write(place.path("none.toml"), "model = 'none.safetensors'\n[data]\ninputs = 'moons.csv'\nlabel_column = 'moon'\n[[phases]]\nepochs = 1").unwrap();
     place.refused("--config none.toml --out run", "none.safetensors");
 }
+
+#[test]
+fn several_seeds_end_with_their_mean() {
+    let place = Place::new();
+    let common =
+        "--config moons.toml --inputs moons.csv --label-column moon --set phases[0].epochs=2 --quiet";
+    let said = place.trained(&format!("{common} --seeds 3,4 --out many"));
+    assert!(said.contains("\nmean ") && said.contains("\n± deviation "), "{said}");
+    let table: Vec<&str> = said.lines().skip_while(|line| !line.starts_with("run ")).collect();
+    assert!(table[0].contains("accuracy") && table[2].starts_with("many/moons-seed3"), "{said}");
+    // Each is the run it would be alone.
+    place.trained(&format!("{common} --seed 4 --out alone"));
+    assert!(place.read("many/moons-seed4/model.safetensors") == place.read("alone/model.safetensors"));
+    let again = place.trained("--resume many/moons-seed3 --resume many/moons-seed4");
+    assert!(again.contains("is finished") && again.ends_with(&format!("{}\n", table.join("\n"))), "{again}");
+    std::fs::copy(place.path("moons.toml"), place.path("other.toml")).unwrap();
+    let both = "--config moons.toml --config other.toml --inputs moons.csv --label-column moon";
+    place.refused(both, "two runs would share the folder");
+    let named = std::fs::read_to_string(place.path("moons.toml")).unwrap().replace("'moons'", "'others'");
+    std::fs::write(place.path("other.toml"), named.replace("\"moons\"", "\"others\"")).unwrap();
+    let said = place.trained(&format!("{both} --set phases[0].epochs=1 --quiet"));
+    assert!(said.contains("runs/others-seed") && said.contains("\nmean "), "{said}");
+}
+
+#[cfg(unix)]
+#[test]
+fn several_runs_that_are_broken_off_go_on_together() {
+    let place = Place::new();
+    let flags = "--config moons.toml --inputs moons.csv --label-column moon --seeds 3,4 --out many --set phases[0].epochs=90000";
+    let mut command = gains(&["train", "--threads", "1"]);
+    let child =
+        command.args(flags.split(' ')).current_dir(place.0.path()).stderr(std::process::Stdio::piped());
+    let child = child.spawn().unwrap();
+    let limit = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    while !place.path("many/moons-seed3/checkpoint.safetensors").exists() {
+        assert!(std::time::Instant::now() < limit, "the run does not get on");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    super::scene::signal(&child, "-INT");
+    let output = child.wait_with_output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("--resume many/moons-seed3 --resume many/moons-seed4"), "{said}");
+    assert!(place.path("many/moons-seed4/config.toml").exists());
+}
+
+/// Gradient descent with a rate far too large multiplies the loss of a line in every batch.
+#[test]
+fn a_loss_that_explodes_ends_the_run_and_leaves_the_last_good_epoch() {
+    let place = Place::new();
+    let config = "name = 'line'\nbatch = 16\ncriterion = { type = 'squared' }\n[data]\ninputs = 'line.csv'\n\
+                  label_column = 'z'\n[optimiser]\nmethod = 'sgd'\nrate = 10.0\nbeta1 = 0.0\nclip = 1e30\ndecay = 0.0\n\
+                  [[layers]]\ntype = 'linear'\nname = 'a'\nin_features = 2\nout_features = 1\n[[phases]]\nepochs = 4";
+    std::fs::write(place.path("line.toml"), config).unwrap();
+    let rows = (0..80).map(|i| format!("{},{},{}\n", i % 7, i % 5, (i % 7) as f64 * 0.5));
+    std::fs::write(place.path("line.csv"), format!("x,y,z\n{}", rows.collect::<String>())).unwrap();
+    let output = place.train("--config line.toml --out run --set optimiser.rate=1");
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("the loss grew from") && said.contains("gains train --resume run"), "{said}");
+    assert_eq!(String::from_utf8(place.read("run/metrics.csv")).unwrap().lines().count(), 2, "{said}");
+    let checkpoint = place.read("run/checkpoint.safetensors");
+    assert!(gains_train::Checkpoint::from_bytes(&checkpoint).unwrap().state.at.epoch == 1);
+    // From the first epoch on with a rate that does.
+    place.trained("--resume run --quiet --set optimiser.rate=0.01");
+    assert_eq!(String::from_utf8(place.read("run/metrics.csv")).unwrap().lines().count(), 5);
+}
+
+/// A neural ODE that has no time hardly moves anything.
+#[test]
+fn a_run_whose_dynamics_do_nothing_says_so_while_it_goes_on() {
+    let place = Place::new();
+    let short = "--set layers[2].solver.end_time=0.01 --set layers[2].solver.controller.minimum_step=0.01";
+    let flags = format!(
+        "{MOONS} --set phases[0].epochs=2 {short} --set layers[2].solver.controller.initial_step=0.01"
+    );
+    let output = place.train(&flags);
+    let said = stderr(&output);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said.matches("hardly does anything").count(), 1, "{said}");
+    assert!(said.contains("--set phases[0].loss.alive=1"), "{said}");
+    let refused = stderr(&place.train("--resume run --back"));
+    assert!(refused.contains("has no epoch from before a warning"), "{refused}");
+}
+
+#[test]
+fn presets_about_series_take_no_samples() {
+    Place::new().refused(
+        "--preset physionet-6h-standard --inputs moons.csv --label-column moon --out run",
+        "about series",
+    );
+}
