@@ -869,7 +869,7 @@ CHECKER = [
     ("check-kink", "slopes forget the flat side of a kink", CHECK + "curve.rs",
      "Self::Leaky { slope } => Interval::new(slope, 1.0),", "Self::Leaky { slope } => Interval::new(slope.max(1.0), 1.0),", "check-numbers"),
     ("check-slope", "lower slopes are taken as they are wished", CHECK + "curve.rs",
-     "slope: slopes.0.clamp(leak, 1.0)", "slope: slopes.0.max(leak)", "check-numbers"),
+     "slope: slopes.0.clamp(leak, 1.0)", "slope: slopes.0.max(leak)", "check-small"),
     ("check-contact", "lines beside functions made of pieces are held against the ends of the pieces", CHECK + "curve.rs",
      "bend if bend == bulge => {", "bend if bend == bulge && on.high < on.low => {", "check-numbers"),
     ("check-tangent", "tangents are taken to be flat beside their point", CHECK + "curve.rs",

@@ -3,16 +3,15 @@
 use crate::automaton::{Action, Next, Place};
 use crate::cbor::Value;
 use crate::certificate::{Fields, OdeWay, index, integer, list, number, pair, region, tangent};
-use crate::curve::Curve;
 use crate::fault::{Deadline, Fault};
 use crate::interval::{Interval, add_down};
-use crate::network::{Ode, Operator};
+use crate::network::Ode;
 use crate::rows::{Changes, Linear, Slopes, Tangents, Values, fits, through_dynamics};
 use crate::rules::{Region, each, holds};
 use crate::steps::{Form, Start, Step, step};
 
 /// Lines that are kept take the room of so many intervals.
-const LINES: usize = 8;
+pub const LINES: usize = 8;
 /// Most vertices of one graph.
 const MAX_VERTICES: usize = 100_000;
 
@@ -91,12 +90,7 @@ impl Graph {
         }
         let mut graph = Self { form, vertices: Vec::new(), end, intervals: 0, deadline };
         let mut first_edge = 0;
-        let pieced = ode
-            .dynamics
-            .nodes
-            .iter()
-            .filter(|node| matches!(node.operator, Operator::Curve(Curve::Pieced(_))));
-        let pieced: usize = pieced.map(|node| node.shape.count()).sum();
+        let pieced = ode.dynamics.pieced();
         for i in 0..claims.len() {
             deadline.check()?;
             let got = std::mem::replace(&mut carried[i], Carried::Nothing { yet: false });

@@ -113,6 +113,14 @@ pub struct Network {
     pub output: usize,
 }
 
+impl Network {
+    /// Entries of all values that functions made of pieces make.
+    pub fn pieced(&self) -> usize {
+        let made = |node: &&Node| matches!(node.operator, Operator::Curve(Curve::Pieced(_)));
+        self.nodes.iter().filter(made).map(|node| node.shape.count()).sum()
+    }
+}
+
 /// A model file, read.
 pub struct Model {
     /// The network.

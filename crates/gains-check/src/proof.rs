@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crate::cbor::Value;
 use crate::certificate::{Ball, Fields, Property, Way, ends, list, tangent};
 use crate::fault::{Deadline, Fault};
-use crate::graph::{Graph, Limits};
+use crate::graph::{Graph, LINES, Limits};
 use crate::interval::{Interval, add_down};
 use crate::network::{Network, Ode, Operator};
 use crate::rows::{Linear, Row, Tangents, Values, back, fits};
@@ -132,8 +132,9 @@ struct Checker<'a> {
 impl Checker<'_> {
     /// Checks that a node holds, given what is known above it. What it keeps in memory it gives back.
     fn node(&mut self, value: &Value, above: &Known) -> Result<(), Fault> {
-        let (room, boxes) = (self.room, above.boxes.iter().map(Vec::len).sum());
-        self.room = room.checked_sub(boxes).ok_or_else(|| Fault::Malformed("too deep a tree".into()))?;
+        let boxes: usize = above.boxes.iter().map(Vec::len).sum();
+        let (room, kept) = (self.room, boxes + LINES * self.question.network.pieced());
+        self.room = room.checked_sub(kept).ok_or_else(|| Fault::Malformed("too deep a tree".into()))?;
         let holds = self.node_in_room(value, above);
         self.room = room;
         holds

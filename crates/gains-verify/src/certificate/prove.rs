@@ -20,7 +20,7 @@ use crate::verifier::{Report, Settings, Verdict};
 const FEW_INPUTS: usize = 64;
 
 /// How far a property must be missed at a witness, as a part of the outputs, to be missed for others, too.
-const ROOM_OF_WITNESS: f64 = 1e-12;
+const ROOM_OF_WITNESS: f64 = 1e-9;
 
 /// The part of a bound that is left to the rounding of others.
 const ROOM_BELOW: f64 = 0.01;
