@@ -33,7 +33,7 @@ fn affine_forms_hold_a_fifth_more_than_they_may_at_most() {
     // The most the process ever held is what is told, so that larger limits come later.
     for limit in [40, 80, 160] {
         let clock = Clock::start(Budget { memory: limit * MEGABYTE, ..Budget::default() });
-        let outcome = Symbolic::new(&network.body, &[region()], Arithmetic::Real, clock);
+        let outcome = Symbolic::new(&network.body, &[region()], None, Arithmetic::Real, clock);
         ended += usize::from(matches!(outcome, Err(Reason::MemoryLimit { .. })));
         let held = peak() - before;
         println!("{} MB of {limit}", held / MEGABYTE);
