@@ -222,11 +222,14 @@ impl<'a> Hunt<'a> {
         let descent = Descent { steps: STEPS_NEAR, stride, goal: goal.clone(), exhaustive: false };
         let found = self.descend(point.clone(), &descent);
         let worst = match found {
-            AttackOutcome { witness: None, margin, worst: Some(worst) } if self.is_low(margin, &worst) => worst,
+            AttackOutcome { witness: None, margin, worst: Some(worst) } if self.is_low(margin, &worst) => {
+                worst
+            }
             found => return found.witness,
         };
         let stride = Stride::Shrinking(0.5);
-        let further = self.descend(worst, &Descent { steps: STEPS_OF_A_BOUT, stride, goal, exhaustive: false });
+        let further =
+            self.descend(worst, &Descent { steps: STEPS_OF_A_BOUT, stride, goal, exhaustive: false });
         if let Some(worst) = &further.worst {
             self.is_low(further.margin, worst);
         }

@@ -101,8 +101,9 @@ pub(super) fn next(runners: &[Runner], left: Option<Duration>) -> Option<(usize,
         None => left,
     };
     let allowed = |i: usize| again.min(runners[i].most.saturating_sub(runners[i].spent));
-    let longer =
-        |&i: &usize| runners[i].kind == Kind::AtOnce && allowed(i) > runners[i].least.max(2 * runners[i].last);
+    let longer = |&i: &usize| {
+        runners[i].kind == Kind::AtOnce && allowed(i) > runners[i].least.max(2 * runners[i].last)
+    };
     if let Some(at_once) = alive().find(longer).filter(|_| tried && complete.is_none()) {
         return Some((at_once, allowed(at_once)));
     }
