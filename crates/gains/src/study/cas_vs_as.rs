@@ -48,7 +48,7 @@ enum Work {
 
 impl CasVsAs {
     fn new(given: &Given) -> Result<Self, Failure> {
-        let networks = Networks::open(given, "fashion-mnist", given.size(50, 100))?;
+        let networks = Networks::open(given, "fashion-mnist", given.size(50, 1000))?;
         let scalar = TOLERANCES.into_iter().map(Work::Scalar);
         let images = networks.pairs().into_iter().map(|(network, sample)| Work::Image { network, sample });
         let grid = scalar.chain(images).collect();

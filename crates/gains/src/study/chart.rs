@@ -18,8 +18,11 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(230, 159, 0),
     RGBColor(90, 90, 90),
 ];
-/// Dashes and gaps in pixels; a curve that lies under another shows through its gaps. The first is drawn through.
-const DASHES: [&[i32]; 5] = [&[], &[9, 5], &[3, 4], &[14, 4, 3, 4], &[6, 3]];
+/// Dashes and gaps in pixels; a curve that lies under another shows through its gaps. Only the first curve is drawn
+/// through.
+const DASHES: [&[i32]; 6] = [&[9, 5], &[3, 4], &[14, 4, 3, 4], &[6, 3], &[3, 8], &[12, 8]];
+/// Shapes of signs.
+const SIGNS: usize = 7;
 const PANEL: (i32, i32) = (430, 340);
 /// More panels than this go into further rows.
 const ACROSS: usize = 3;
@@ -119,8 +122,8 @@ pub struct Chart {
     pub panels: Vec<Panel>,
 }
 
-/// What tells a curve from the others: no two of the first 35 have the same colour and sign, and curves on top of each
-/// other all show, since signs are outlines of different shapes and lines have different gaps.
+/// What tells a curve from the others: no two of the first 49 have the same colour and sign, and curves on top of each
+/// other show, since signs are outlines of different shapes and lines have different gaps.
 #[derive(Clone, Copy)]
 struct Style {
     place: usize,
@@ -131,9 +134,18 @@ impl Style {
         COLOURS[self.place % COLOURS.len()]
     }
 
+    /// Which shape its signs have; one more for every round through the colours.
+    fn shape(self) -> usize {
+        (self.place + self.place / COLOURS.len()) % SIGNS
+    }
+
+    fn dashes(self) -> &'static [i32] {
+        self.place.checked_sub(1).map_or(&[], |place| DASHES[place % DASHES.len()])
+    }
+
     /// A line through points, with the gaps of the style.
     fn line(self, root: &Area<'_>, points: &[(i32, i32)]) -> Result<(), Box<dyn Error>> {
-        for part in dashed(points, DASHES[self.place % DASHES.len()]) {
+        for part in dashed(points, self.dashes()) {
             root.draw(&PathElement::new(part, self.colour().stroke_width(2)))?;
         }
         Ok(())
@@ -148,7 +160,7 @@ impl Style {
             PathElement::new(around, pen)
         };
         let stroke = |from: (i32, i32), to: (i32, i32)| outline(&[from, to]);
-        match self.place % 5 {
+        match self.shape() {
             0 => root.draw(&Circle::new((x, y), 4, pen))?,
             1 => root.draw(&outline(&[(-5, -5), (5, -5), (5, 5), (-5, 5)]))?,
             2 => {
@@ -156,10 +168,12 @@ impl Style {
                 root.draw(&stroke((-4, 4), (4, -4)))?;
             }
             3 => root.draw(&outline(&[(0, -8), (7, 5), (-7, 5)]))?,
-            _ => {
+            4 => {
                 root.draw(&stroke((-7, 0), (7, 0)))?;
                 root.draw(&stroke((0, -7), (0, 7)))?;
             }
+            5 => root.draw(&outline(&[(0, -7), (7, 0), (0, 7), (-7, 0)]))?,
+            _ => root.draw(&outline(&[(0, 8), (7, -5), (-7, -5)]))?,
         }
         Ok(())
     }
@@ -505,6 +519,16 @@ mod tests {
         assert_eq!(below.len(), 2, "{text}");
         assert!(above.len() > 10, "{text}");
         assert!(text.contains("<circle"), "{text}");
+    }
+
+    #[test]
+    fn curves_have_styles_of_their_own_and_only_the_first_is_drawn_through() {
+        let styles: Vec<Style> = (0..49).map(|place| Style { place }).collect();
+        for (place, style) in styles.iter().enumerate() {
+            assert_eq!(style.dashes().is_empty(), place == 0, "{place}");
+            let same = |other: &&Style| (other.colour(), other.shape()) == (style.colour(), style.shape());
+            assert_eq!(styles.iter().filter(same).count(), 1, "{place}");
+        }
     }
 
     #[test]
