@@ -6,6 +6,7 @@ them notices, all are asked.
 
 CORE, ODE, VERIFY = "crates/gains-core/src/", "crates/gains-ode/src/", "crates/gains-verify/src/"
 PROGRAM = "crates/gains/src/"
+DATA = "crates/gains-data/src/"
 REPORT = "crates/gains-report/src/"
 CHECK = "crates/gains-check/src/"
 TRAIN = "crates/gains-train/src/"
@@ -664,6 +665,13 @@ VERDICTS = [
      "coefficients[*output] = sign * factor * self.unit(*output).scale;", "coefficients[*output] = sign * factor;", "program:property"),
     ("limit-within", "outputs may move as far as they like to one side", PROGRAM + "property/resolve.rs",
      "for sign in [1.0, -1.0] {", "for sign in [1.0, 1.0] {", "program:property"),
+    ("label-names", "labels of tables that are written like numbers are numbers", DATA + "own/mod.rs",
+     "Some(number) if !all_named => {", "Some(number) if !all_named || number >= 0.0 => {", "data-lib:own"),
+    ("label-numbers", "labels of tables are names one by one", DATA + "own/mod.rs",
+     "Some(number) if !all_named => {", "Some(number) if named(label).is_none() => {", "data-lib:own"),
+    ("label-folders", "folders of pictures are numbered in their own order", DATA + "own/mod.rs",
+     "Some(labels.map(|label| folder(label).unwrap_or_else(|| label.clone())).collect())",
+     "Some(labels.map(|label| folder(label).filter(|_| false).unwrap_or_else(|| label.clone())).collect())", "data-lib:own"),
     ("radius-broken", "a radius that is broken counts as certified", PROGRAM + "commands/radius/search.rs",
      "Found::Unknown(reason) => (radii.reason, open) = (Some(reason), Some(radius)),",
      "Found::Unknown(reason) => (radii.certified, radii.reason, open) = (radius, Some(reason), Some(radius)),", "program:search"),

@@ -20,6 +20,7 @@ SUITES = {
     "core-lib": ("gains-core", ["--lib"]),
     "import": ("gains-core", ["--test", "import"]),
     "layers": ("gains-core", ["--test", "layers"]),
+    "data-lib": ("gains-data", ["--lib"]),
     "ode-lib": ("gains-ode", ["--lib"]),
     "ode-forecast": ("gains-ode", ["--test", "forecast"]),
     "ode-inference": ("gains-ode", ["--test", "inference"]),

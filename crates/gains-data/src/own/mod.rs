@@ -63,6 +63,48 @@ pub enum Label {
     Number(f64),
     /// The name of a class.
     Name(String),
+    /// A number as a table writes it, which may be the name of a class as well.
+    Written(String, f64),
+}
+
+impl Label {
+    /// The number it is, or may be.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Self::Number(number) | Self::Written(_, number) => Some(*number),
+            Self::Name(_) => None,
+        }
+    }
+
+    /// The name it is, or may be.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Name(name) | Self::Written(name, _) => Some(name),
+            Self::Number(_) => None,
+        }
+    }
+}
+
+/// The classes that labels stand for, of so many with these names; else the first label that stands for none. What a table
+/// writes is taken for names where all labels are names of classes, and for numbers otherwise.
+///
+/// # Errors
+///
+/// The place of a label that is no class.
+pub fn classes_of(labels: &[Label], count: usize, names: &[String]) -> Result<Vec<usize>, usize> {
+    let named = |label: &Label| names.iter().position(|known| Some(known.as_str()) == label.name());
+    let all_named = labels.iter().all(|label| named(label).is_some());
+    let class = |(index, label): (usize, &Label)| {
+        let found = match label.number() {
+            Some(number) if !all_named => {
+                let whole = number.fract() == 0.0 && (0.0..count as f64).contains(&number);
+                whole.then_some(number as usize)
+            }
+            _ => named(label),
+        };
+        found.ok_or(index)
+    };
+    labels.iter().enumerate().map(class).collect()
 }
 
 /// Samples that were read.
@@ -98,6 +140,16 @@ impl OwnInputs {
     pub fn sample(&self, index: usize) -> &[f64] {
         let length = self.entries();
         &self.values[index * length..][..length]
+    }
+
+    /// The labels; those of folders by the names of these.
+    pub fn named_labels(&self) -> Option<Vec<Label>> {
+        let folder = |label: &Label| {
+            let at = label.number().map(|number| number as usize);
+            self.classes.as_ref().zip(at).and_then(|(names, at)| names.get(at)).cloned().map(Label::Name)
+        };
+        let labels = self.labels.as_ref()?.iter();
+        Some(labels.map(|label| folder(label).unwrap_or_else(|| label.clone())).collect())
     }
 
     /// The one label of every sample, if each sample is a single number.

@@ -37,7 +37,8 @@ pub(super) fn parse(bytes: &[u8], wanted: Wanted<'_>) -> Result<OwnInputs, Fault
                 if cell.is_empty() {
                     return Err(Fault::NoLabel { line, column: columns[at].clone() });
                 }
-                labels.push(cell.parse().map_or_else(|_| Label::Name(cell.to_owned()), Label::Number));
+                let written = |number| Label::Written(cell.to_owned(), number);
+                labels.push(cell.parse().map_or_else(|_| Label::Name(cell.to_owned()), written));
                 continue;
             }
             let not_number = |_| Fault::NotNumber { line, column: columns[at].clone(), text: shorten(cell) };

@@ -83,8 +83,26 @@ fn tables_and_lines_name_what_is_wrong() {
     refused("x", b"\xff\xfe\xfd", "neither");
     refused("x", b"\x89PNG\r\n", "one picture");
     let labelled = parse_inputs(b"a,y\n1,cat\n2,3\n", Path::new("x.csv"), Some("y")).unwrap();
-    assert_eq!(labelled.labels, Some(vec![Label::Name("cat".into()), Label::Number(3.0)]));
+    assert_eq!(labelled.labels, Some(vec![Label::Name("cat".into()), Label::Written("3".into(), 3.0)]));
     assert_eq!((labelled.columns, labelled.values), (Some(vec!["a".into()]), vec![1.0, 2.0]));
+}
+
+/// Classes may be called by numbers that are not their own.
+#[test]
+fn labels_of_tables_are_names_where_all_of_them_are() {
+    let names: Vec<String> = ["1", "2", "x"].map(String::from).to_vec();
+    let classes = |table: &str| {
+        let inputs = parse_inputs(table.as_bytes(), Path::new("x.csv"), Some("y")).unwrap();
+        classes_of(&inputs.labels.unwrap(), names.len(), &names)
+    };
+    assert_eq!(classes("a,y\n0,1\n0,2\n0,1\n"), Ok(vec![0, 1, 0]));
+    assert_eq!(classes("a,y\n0,1\n0,x\n"), Ok(vec![0, 2]));
+    assert_eq!(classes("a,y\n0,1\n0,2\n0,0\n"), Ok(vec![1, 2, 0]), "0 is no name, so all are numbers");
+    assert_eq!(classes("a,y\n0,1\n0,3\n"), Err(1));
+    assert_eq!(classes("a,y\n0,0.5\n"), Err(0));
+    // Arrays hold numbers, and text in lines of JSON is a name.
+    let one = [Label::Number(1.0), Label::Name("1".into())];
+    assert_eq!(classes_of(&one, names.len(), &names), Ok(vec![1, 0]));
 }
 
 #[test]
@@ -100,6 +118,7 @@ fn pictures_of_one_size_are_read_class_by_class() {
     save("b/0.png", 2, grey, &[10, 11]);
     save("a/0.png", 2, grey, &[20, 21]);
     let inputs = read_inputs(folder.path(), None).unwrap();
+    assert_eq!(inputs.named_labels(), Some(vec![Label::Name("a".into()), Label::Name("b".into())]));
     assert_eq!((inputs.shape, inputs.values), (vec![1, 2, 1], vec![20.0, 21.0, 10.0, 11.0]));
     assert_eq!(inputs.classes, Some(vec!["a".into(), "b".into()]));
     assert_eq!(inputs.labels, Some(vec![Label::Number(0.0), Label::Number(1.0)]));

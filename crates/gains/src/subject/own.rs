@@ -176,7 +176,7 @@ impl Given {
         let (labels, truth) = match &args.labels {
             Some(path) if !regression => (Some(own::read_labels(path)?), None),
             Some(path) => (None, Some(own::read_inputs(path, None)?)),
-            None => (inputs.labels.clone(), None),
+            None => (inputs.named_labels(), None),
         };
         Ok(Self { name: name_of(path), inputs, nominal, boxes, labels, truth })
     }
@@ -296,36 +296,30 @@ fn misfit(inputs: &OwnInputs, shape: Shape, name: &str) -> Failure {
     Failure::usage(format!("the model takes {}, '{name}' has {found}", takes(shape))).hint(hint)
 }
 
-/// What classes are called: by the folders they were read from, else by the model.
+/// What classes are called: by the model, unless they were read from folders it does not know.
 fn class_names(network: &Network, folders: Option<&[String]>) -> Vec<String> {
-    match (folders, &network.description.task) {
-        (Some(names), _) => names.to_vec(),
-        (None, Task::Classification { classes }) => classes.clone(),
-        (None, _) => Vec::new(),
-    }
+    let classes = match &network.description.task {
+        Task::Classification { classes } => &classes[..],
+        _ => &[],
+    };
+    let strange = folders.filter(|names| names.iter().any(|name| !classes.contains(name)));
+    strange.unwrap_or(classes).to_vec()
 }
 
 /// Labels as classes of a network.
 fn classes_of(labels: &[Label], outputs: usize, names: &[String]) -> Result<Vec<usize>, Failure> {
-    let class = |(index, label): (usize, &Label)| {
-        let (found, text) = match label {
-            Label::Number(number) => {
-                let whole = number.fract() == 0.0 && (0.0..outputs as f64).contains(number);
-                (whole.then_some(*number as usize), number.to_string())
-            }
-            Label::Name(name) => (names.iter().position(|known| known == name), format!("'{name}'")),
+    own::classes_of(labels, outputs, names).map_err(|index| {
+        let text = match &labels[index] {
+            Label::Number(number) | Label::Written(_, number) => number.to_string(),
+            Label::Name(name) => format!("'{name}'"),
         };
-        found.ok_or_else(|| {
-            let last = outputs.saturating_sub(1);
-            let message =
-                format!("the label of sample {index} is {text}, the model has the classes 0 to {last}");
-            Failure::usage(message).hint(match names {
-                [] => "labels are numbers of classes".into(),
-                names => format!("labels are numbers of classes, or their names: {}", names.join(", ")),
-            })
+        let last = outputs.saturating_sub(1);
+        let message = format!("the label of sample {index} is {text}, the model has the classes 0 to {last}");
+        Failure::usage(message).hint(match names {
+            [] => "labels are numbers of classes".into(),
+            names => format!("labels are numbers of classes, or their names: {}", names.join(", ")),
         })
-    };
-    labels.iter().enumerate().map(class).collect()
+    })
 }
 
 /// What is known to be true: one number for each output, from `--labels` or from what the inputs say themselves.
@@ -339,12 +333,13 @@ fn truth_of(
     let (samples, each, values) = match (given, &inputs.labels) {
         (Some(given), _) => (given.samples, given.entries(), given.values),
         (None, Some(labels)) => {
-            let number = |(index, label): (usize, &Label)| match label {
-                Label::Number(number) => Ok(*number),
-                Label::Name(name) => Err(Failure::usage(format!(
-                    "the value of sample {index} is '{name}', the model predicts numbers"
-                ))
-                .hint("give one number for each output")),
+            let number = |(index, label): (usize, &Label)| {
+                label.number().ok_or_else(|| {
+                    let name = label.name().unwrap_or_default();
+                    let message =
+                        format!("the value of sample {index} is '{name}', the model predicts numbers");
+                    Failure::usage(message).hint("give one number for each output")
+                })
             };
             let values: Vec<f64> = labels.iter().enumerate().map(number).collect::<Result<_, _>>()?;
             (labels.len(), 1, values)

@@ -217,9 +217,9 @@ fn truth_of(config: &Config, data: &DataConfig, inputs: &OwnInputs) -> Result<(T
     };
     fits(labels.len(), inputs.samples)?;
     let names = class_names(&labels, inputs.classes.as_deref())?;
-    let class = |label: &Label| match label {
-        Label::Number(number) if names.numbers => *number as u32,
-        label => names.all.iter().position(|name| *name == text(label)).unwrap_or(0) as u32,
+    let class = |label: &Label| match (label, label.number()) {
+        (_, Some(number)) if names.numbers => number as u32,
+        (label, _) => names.all.iter().position(|name| *name == text(label)).unwrap_or(0) as u32,
     };
     let classes = labels.iter().map(class).collect();
     Ok((Task::Classification { classes: names.all }, Truth::Classes(classes)))
@@ -234,19 +234,13 @@ struct Classes {
 fn text(label: &Label) -> String {
     match label {
         Label::Number(number) => number.to_string(),
-        Label::Name(name) => name.clone(),
+        Label::Name(name) | Label::Written(name, _) => name.clone(),
     }
 }
 
 /// Whole numbers from 0 on are numbers of classes; names are sorted.
 fn class_names(labels: &[Label], folders: Option<&[String]>) -> Result<Classes, Failure> {
-    let numbers: Option<Vec<f64>> = labels
-        .iter()
-        .map(|label| match label {
-            Label::Number(number) => Some(*number),
-            Label::Name(_) => None,
-        })
-        .collect();
+    let numbers: Option<Vec<f64>> = labels.iter().map(Label::number).collect();
     let most = |found: &str| {
         Failure::usage(format!("the labels name {found} classes, a network tells 2 to 10000 apart")).hint(
             "check which column holds the classes; numbers are predicted with criterion.type = \"squared\"",
@@ -283,12 +277,11 @@ fn numbers_of(data: &DataConfig, inputs: &OwnInputs) -> Result<(Task, Truth), Fa
             (each, read.values, read.columns.unwrap_or_default())
         }
         (None, Some(labels)) => {
-            let number = |label: &Label| match label {
-                Label::Number(number) => Ok(*number),
-                Label::Name(name) => {
-                    Err(Failure::usage(format!("the value '{name}' is no number to predict"))
-                        .hint("choose another column, or a criterion for classes"))
-                }
+            let number = |label: &Label| {
+                label.number().ok_or_else(|| {
+                    Failure::usage(format!("the value '{}' is no number to predict", text(label)))
+                        .hint("choose another column, or a criterion for classes")
+                })
             };
             let values = labels.iter().map(number).collect::<Result<Vec<f64>, Failure>>()?;
             (1, values, data.label_column.iter().cloned().collect())
