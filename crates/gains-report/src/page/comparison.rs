@@ -39,7 +39,7 @@ fn side_by_side(files: &[&Verdicts]) -> Markup {
         .map(|(file, class)| Curve { name: &file.name, class, points: certified(file) })
         .collect();
     html! {
-        div class="charts" {
+        div class="charts beside" {
             div { h3 { "Certified, side by side" }
                 (curves("Certified share by radius for each file; the table beside has the numbers", ("radius ε", "certified %"), &shown, None, Some(Scale::linear(0.0, 100.0)))) }
             div class="scroll" tabindex="0" role="group" aria-label="Files side by side" {

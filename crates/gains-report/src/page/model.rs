@@ -56,12 +56,12 @@ fn diagram(blocks: &[Block]) -> Markup {
                 @let (x, y) = place(i);
                 @if i > 0 { path class="arrow" d=(arrow(place(i - 1), (x, y))) {} }
                 rect class={ "box" @if !block.inside.is_empty() { " ode" } } x=(x) y=(y) width=(WIDTH) height=(heights[i]) rx="5" { title { (block.title) } }
-                text class="name" x=(x + 8) y=(y + 18) { (cut(&block.title)) }
+                text class="name" x=(x + 8) y=(y + 18) { (cut(&block.title, FIT)) }
                 text class="shape" x=(x + 8) y=(y + 36) {
                     (block.shape) @if block.parameters > 0 { " · " (block.parameters) }
                 }
                 @for (line, text) in inside(block).iter().enumerate() {
-                    text class="inside" x=(x + 14) y=(y + 54 + LINE * line) { (cut(text)) }
+                    text class="inside" x=(x + 14) y=(y + 54 + LINE * line) { (cut(text, FIT - 3)) }
                 }
             }
         }
@@ -86,10 +86,10 @@ fn arrow((x, y): (usize, usize), (to_x, to_y): (usize, usize)) -> String {
     format!("M{start} {middle}h8V{between}H6V{end}H{to_x}m-5 -4l5 4l-5 4")
 }
 
-fn cut(text: &str) -> String {
+fn cut(text: &str, fit: usize) -> String {
     let text = text.trim();
-    if text.chars().count() <= FIT {
+    if text.chars().count() <= fit {
         return text.into();
     }
-    text.chars().take(FIT - 1).chain(['…']).collect()
+    text.chars().take(fit - 1).chain(['…']).collect()
 }

@@ -298,7 +298,19 @@ fn attack_card(attacks: &Attacks) -> Markup {
                     }
                 } }
             } }
-            dl { @for (key, value) in &attacks.setting { dt { (key) } dd { bdi { (setting(value)) } } } }
+            dl { @for (key, value) in attacks.setting.iter().filter(|(_, value)| !value.is_null()) {
+                dt { (key) } dd { bdi { (listed(value)) } }
+            } }
         }
+    }
+}
+
+/// A setting that may have parts, in words.
+fn listed(value: &Value) -> String {
+    match value {
+        Value::Object(parts) if !parts.is_empty() => {
+            parts.iter().map(|(key, part)| format!("{key} {}", setting(part))).collect::<Vec<_>>().join(", ")
+        }
+        other => setting(other),
     }
 }

@@ -104,7 +104,11 @@ fn each(results: &Verdicts) -> Markup {
     };
     let dots: Vec<Dot> = found(results).map(dot).collect();
     let values = || dots.iter().flat_map(|dot| [dot.at.0, dot.at.1]).filter(|r| *r > 0.0);
-    let scale = Scale::fitting(values().collect::<Vec<_>>().into_iter());
+    // Powers of ten where radii lie far apart. They have no zero, which is said below the picture.
+    let smallest = values().fold(f64::INFINITY, f64::min);
+    let far = smallest.is_finite() && largest / smallest > 1e3;
+    let scale = if far { Scale::decades(values()) } else { Scale::linear(0.0, 1.05 * largest) };
+    let none = dots.iter().filter(|dot| dot.at.0 <= 0.0).count();
     html! { @if !dots.is_empty() {
         div { h4 { "Certified and attacked radius of each sample" }
             (scatter("Certified against attacked radius of each sample", ("certified radius", "attacked radius"), &dots, scale))
@@ -112,6 +116,7 @@ fn each(results: &Verdicts) -> Markup {
                 span { i class="swatch area falsified" {} "broken at the attacked radius" }
                 span { i class="swatch area verified" {} "not broken: drawn at the largest radius" }
             }
+            @if far && none > 0 { p class="quiet" { (none) " samples are certified at no radius: they are drawn at the left edge." } }
         }
     } }
 }

@@ -182,6 +182,45 @@ fn radii_are_drawn() {
     assert!(page.contains("sample 1: certified up to 0.2, broken at 0.4"));
 }
 
+/// A radius of 0 is at 0, not at the end of an axis that begins elsewhere.
+#[test]
+fn samples_without_a_certified_radius_are_drawn_at_zero() {
+    let text = lines(1, ",\"certified_radius\":0.9,\"attacked_radius\":1.0")
+        + &lines(2, ",\"certified_radius\":0,\"attacked_radius\":0.5")
+            .lines()
+            .last()
+            .unwrap_or_default()
+            .to_string()
+        + "\n";
+    let text = text.replace("\"verified\"", "\"unknown\"").replace("\"eps\":0.1", "\"eps\":1");
+    let page = render(&Report::new(vec![document(&text)]));
+    let chart = &page[page.find("aria-label=\"Certified against attacked radius").unwrap()..];
+    let chart = &chart[..chart.find("</svg>").unwrap()];
+    let x = |part: &str| {
+        let circle = &chart[..chart.find(part).unwrap()];
+        let circle = &circle[circle.rfind("cx=\"").unwrap() + 4..];
+        circle[..circle.find('"').unwrap()].parse::<f64>().unwrap()
+    };
+    let zero = &chart[..chart.rfind(">0</text>").unwrap()];
+    let zero = &zero[zero.rfind(" x=\"").unwrap() + 4..];
+    let zero: f64 = zero[..zero.find('"').unwrap()].parse().unwrap();
+    assert!((x("sample 1: certified up to 0,") - zero).abs() < 1.0, "{chart}");
+    assert!(x("sample 0: certified up to 0.9") > zero + 100.0);
+}
+
+/// Which network was kept is no error, and what was certified of samples held back is an accuracy.
+#[test]
+fn columns_of_training_runs_are_drawn_where_they_belong() {
+    let text = "phase,epoch,eps,loss,accuracy,certified,best,seconds\nmain,1,0.1,2,0.5,0.25,1,1\nmain,2,0.1,1,0.6,0.35,0,1\n";
+    let page = render(&Report::new(vec![document(text)]));
+    let part = |title: &str| {
+        let found = &page[page.find(&format!("<h4>{title}</h4>"))?..];
+        Some(&found[..found.find("</div>").unwrap_or(found.len())])
+    };
+    assert!(part("Accuracies").unwrap().contains("certified"));
+    assert!(part("Errors").is_none());
+}
+
 #[test]
 fn studies_are_drawn_over_what_was_varied() {
     let line = |n: usize, way: &str| {

@@ -20,12 +20,25 @@ const GROUPS: [Group; 8] = [
     Group {
         title: "Accuracies",
         unit: "share",
-        columns: &[("accuracy", "s0"), ("robust_accuracy", "s2"), ("test_accuracy", "s4")],
+        columns: &[
+            ("accuracy", "s0"),
+            ("robust_accuracy", "s2"),
+            ("test_accuracy", "s4"),
+            ("certified", "s1"),
+            ("without_ode", "s5"),
+        ],
     },
     Group {
         title: "Errors",
         unit: "mean absolute error",
-        columns: &[("mae", "s0"), ("worst_mae", "s2"), ("validation_mae", "s4"), ("best", "s5")],
+        columns: &[
+            ("mae", "s0"),
+            ("worst_mae", "s2"),
+            ("validation_mae", "s4"),
+            ("error", "s0"),
+            ("robust_error", "s2"),
+            ("test_error", "s4"),
+        ],
     },
     Group { title: "Radius ε", unit: "ε", columns: &[("eps", "s0")] },
     Group { title: "Widths of boxes", unit: "width", columns: &[("width", "s2")] },
