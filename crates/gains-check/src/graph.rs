@@ -160,15 +160,7 @@ impl Graph {
         let shares = shares.filter(|_| !rows.is_empty());
         let shares = shares.ok_or_else(|| Fault::wrong("no shares for the rows that meet there"))?;
         fits(shares, rows.len(), "shares")?;
-        let weighted = |i: usize| {
-            let terms =
-                rows.iter().zip(shares).map(|(row, &share)| share * Interval::point(row.coefficients[i]));
-            terms.fold(Interval::ZERO, |sum, term| sum + term).middle()
-        };
-        let coefficients: Vec<f64> = (0..boxes.len()).map(weighted).collect();
-        let room = |row: &&Linear| row.plus(-Interval::ONE, &coefficients, boxes).least(boxes);
-        let constant = rows.iter().map(room).fold(f64::INFINITY, f64::min);
-        Ok(Linear { coefficients, constant })
+        Ok(Linear::below_all(&rows, shares, boxes))
     }
 
     /// From a function of y = x + h Σ bᵢ kᵢ to one of x.

@@ -49,6 +49,19 @@ impl Linear {
         Self::settle(sum, self.constant, boxes)
     }
 
+    /// A function below all of these over a box: Σ wⱼ rⱼ + s with the largest s that can be shown.
+    pub fn below_all(rows: &[&Self], shares: &[f64], boxes: &[Interval]) -> Self {
+        let weighted = |i: usize| {
+            let terms =
+                rows.iter().zip(shares).map(|(row, &share)| share * Interval::point(row.coefficients[i]));
+            terms.fold(Interval::ZERO, |sum, term| sum + term).middle()
+        };
+        let coefficients: Vec<f64> = (0..boxes.len()).map(weighted).collect();
+        let room = |row: &&Self| row.plus(-Interval::ONE, &coefficients, boxes).least(boxes);
+        let constant = rows.iter().map(room).fold(f64::INFINITY, f64::min);
+        Self { coefficients, constant }
+    }
+
     /// Its least value over a box, or a little less.
     pub fn least(&self, boxes: &[Interval]) -> f64 {
         let terms = self.coefficients.iter().zip(boxes).map(|(&a, &x)| (a * x).low);

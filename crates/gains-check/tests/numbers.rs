@@ -390,6 +390,39 @@ fn products_and_maxima_lie_between_their_planes() {
     }
 }
 
+/// Whatever the shares are, rows that meet are replaced by one below all of them, which touches one of them.
+#[test]
+fn rows_that_meet_become_one_below_all() {
+    let mut random = fastrand::Rng::with_seed(41);
+    for _ in 0..2000 {
+        let mut number = || 4.0 * random.f64() - 2.0;
+        let boxes: Vec<Interval> =
+            (0..3).map(|_| (number(), number())).map(|(a, b)| Interval::new(a.min(b), a.max(b))).collect();
+        let mut row = || Linear { coefficients: (0..3).map(|_| number()).collect(), constant: number() };
+        let rows = [row(), row(), row()];
+        let shares: Vec<f64> = match random.u8(..3) {
+            0 => vec![1.0, 0.0, 0.0],
+            _ => (0..3).map(|_| 1.5 * random.f64() - 0.3).collect(),
+        };
+        let all: Vec<&Linear> = rows.iter().collect();
+        let merged = Linear::below_all(&all, &shares, &boxes);
+        let at = |row: &Linear, x: &[f64]| {
+            row.constant + row.coefficients.iter().zip(x).map(|(a, x)| a * x).sum::<f64>()
+        };
+        let mut nearest = f64::INFINITY;
+        for corner in 0..8 {
+            let end = |i: usize| if corner >> i & 1 == 0 { boxes[i].low } else { boxes[i].high };
+            let x: Vec<f64> = (0..3).map(end).collect();
+            for row in &rows {
+                let above = at(row, &x) - at(&merged, &x);
+                assert!(above > -1e-13, "a row is below by {above}");
+                nearest = nearest.min(above);
+            }
+        }
+        assert!(nearest < 1e-12, "nothing touches: {nearest}");
+    }
+}
+
 /// The largest entry under every kernel, the padding left out.
 #[test]
 fn pooling_takes_the_largest() {
