@@ -122,8 +122,8 @@ pub struct Hunt<'a> {
 /// Gradient steps from an input that a bound points at.
 const STEPS_NEAR: usize = 6;
 
-/// How much higher than the lowest margin so far one may be for its place to be worth more steps.
-const PROMISING: f64 = 1.05;
+/// The part of the lowest margin so far below which another must be for its place to be worth more steps.
+const PROMISING: f64 = 0.99;
 
 /// Of the entries of a point, the share that a start around it keeps.
 const KEPT: f64 = 0.8;
@@ -214,8 +214,8 @@ impl<'a> Hunt<'a> {
         Self { problem, precision, clock, lowest: Mutex::new(None) }
     }
 
-    /// A violation next to inputs that a bound points at, if a few steps downhill lead to one; more steps where these come as
-    /// low as any before. Bounds point at places that gradients from random starts do not lead to.
+    /// A violation next to inputs that a bound points at, if a few steps downhill lead to one; more steps where these come
+    /// lower than any before. Bounds point at places that gradients from random starts do not lead to.
     pub fn near(&self, point: &Point) -> Option<Point> {
         let stride = Stride::Constant(self.problem.region.radius / STEPS_NEAR as f64);
         let goal = Goal::Loss(AttackLoss::Margin);
@@ -236,15 +236,16 @@ impl<'a> Hunt<'a> {
         further.witness
     }
 
-    /// Whether a margin is about as low as any so far; takes note of it if it is lower.
+    /// Whether a margin is clearly lower than any so far; takes note of it if it is lower at all.
     fn is_low(&self, margin: f64, at: &Point) -> bool {
         // Whoever panicked meanwhile has left a margin and its point.
         let mut lowest = self.lowest.lock().unwrap_or_else(PoisonError::into_inner);
         match &*lowest {
-            Some((known, _)) if margin >= *known => margin <= PROMISING * known,
-            _ => {
+            Some((known, _)) if margin >= *known => false,
+            known => {
+                let clearly = known.as_ref().is_none_or(|(known, _)| margin < PROMISING * known);
                 *lowest = Some((margin, at.clone()));
-                true
+                clearly
             }
         }
     }

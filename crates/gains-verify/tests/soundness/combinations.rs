@@ -121,7 +121,7 @@ fn no_point_escapes_the_margin_of_a_combination() {
         }
     }
     println!("{split} combinations by cases, {verified} of them verified");
-    assert!(split > 100 && verified > 20, "{split} {verified}");
+    assert!(split > 100 && verified > 10, "{split} {verified}");
 }
 
 /// `y = (relu(x + s), relu(s − x))` behind an ODE that holds still.
