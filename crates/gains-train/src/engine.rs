@@ -148,7 +148,7 @@ pub trait Pass {
         self.pull_boxes(boxes, &vec![each; count], width)
     }
 
-    /// The loss that looks at the point and the boxes of a sample together, and both their ways back: [`joined`], where a
+    /// The loss that looks at the point and the boxes of a sample together, and both their ways back: `joined`, where a
     /// batch has rows. Engines without say so.
     fn return_both(
         &mut self,

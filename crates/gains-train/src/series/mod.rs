@@ -2,9 +2,9 @@
 //!
 //! A batch is walked through by observation, not by time: the n-th stop of every sample is computed together, each with
 //! its own step, and samples that have no more observations drop out. So nothing depends on batch mates but rounding,
-//! and the step sizes of the decoder, which a batch shares in training ([`decode`]).
+//! and the step sizes of the decoder, which a batch shares in training (`decode`).
 //!
-//! Data flow one way: [`Sample`] → [`part`] (matrices) → [`tape`] (encoder, then [`decode`]) → [`loss`] → gradients. What runs
+//! Data flow one way: [`Sample`] → `part` (matrices) → `tape` (encoder, then `decode`) → `loss` → gradients. What runs
 //! on series are configured by is in [`config`], how files spell it in [`file`].
 
 pub mod config;

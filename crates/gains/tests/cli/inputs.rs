@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use gains_core::Shape;
-use gains_core::description::{LayerSpec, Method};
+use gains_core::description::{LayerSpec, Method, Task};
 use gains_core::model_file::{Tensors, write_model};
 use gains_testkit::{Model, fixed, linear};
 use serde_json::Value;
@@ -36,12 +36,16 @@ fn doubles(values: &[f64]) -> Vec<u8> {
 ///
 /// The margin over a region is `c·(x₀ − x₁)` at its worst, with `c` about 1/e.
 fn two(folder: &Path) -> PathBuf {
+    saved(folder, "two", two_numbers())
+}
+
+fn two_numbers() -> Model {
     let mut tensors = Tensors::new();
     let first = linear(&mut tensors, "in", &[&[1.0, 0.0], &[0.0, 1.0]], &[0.0, 0.0], false);
     let dynamics = vec![linear(&mut tensors, "f", &[&[-1.0, 0.0], &[0.0, -1.0]], &[0.0, 0.0], false)];
     let last = linear(&mut tensors, "out", &[&[1.0, 0.0], &[0.0, 1.0]], &[0.0, 0.0], false);
     let layers = vec![first, LayerSpec::Ode { dynamics, solver: fixed(Method::Rk4, 4) }, last];
-    saved(folder, "two", Model::new(Shape::flat(2), layers, tensors, 2))
+    Model::new(Shape::flat(2), layers, tensors, 2)
 }
 
 /// A network that takes minutes to run once.
@@ -53,6 +57,10 @@ fn endless(folder: &Path) -> PathBuf {
 
 /// A picture of 3 channels, 2 rows and 4 columns: class 0 if channel 2 at (1, 3) is brighter than channel 0 at (0, 1).
 fn colours(folder: &Path) -> PathBuf {
+    saved(folder, "colours", picture())
+}
+
+fn picture() -> Model {
     let mut tensors = Tensors::new();
     let (mut a, mut b) = ([0.0; 24], [0.0; 24]);
     a[23] = 1.0;
@@ -61,7 +69,7 @@ fn colours(folder: &Path) -> PathBuf {
     let dynamics = vec![linear(&mut tensors, "f", &[&[-1.0, 0.0], &[0.0, -1.0]], &[0.0, 0.0], false)];
     let ode = LayerSpec::Ode { dynamics, solver: fixed(Method::Rk4, 4) };
     let layers = vec![LayerSpec::Flatten {}, first, ode];
-    saved(folder, "colours", Model::new(Shape::image(2, 4, 3), layers, tensors, 2))
+    Model::new(Shape::image(2, 4, 3), layers, tensors, 2)
 }
 
 fn saved(folder: &Path, name: &str, model: Model) -> PathBuf {
@@ -206,6 +214,33 @@ fn pictures_lie_as_the_network_takes_them() {
     assert!(predicted.contains("bright") && predicted.contains("1 of 1 correct"), "{predicted}");
     let wrong = scene.write("wrong.npy", npy("|u1", &[1, 4, 2, 3], &planes));
     fails(&scene.ask("predict", &["--inputs", &wrong]), 2, "the model takes 3x2x4 images");
+}
+
+/// Labels of tables and folders of pictures go by the names the model has for its classes, which may be numbers of others.
+#[test]
+fn classes_go_by_their_names() {
+    let renamed = |mut model: Model, names: [&str; 2]| {
+        let folder = tempfile::tempdir().unwrap();
+        model.description.task = Task::Classification { classes: names.map(String::from).to_vec() };
+        let model = saved(folder.path(), "renamed", model);
+        Scene { folder, model }
+    };
+    let scene = renamed(two_numbers(), ["1", "0"]);
+    let table = scene.write("x.csv", "a,species,b\n0.7,1,0.3\n0.9,1,0.1\n0.2,0,0.6\n");
+    assert_eq!(scene.predictions(&["--inputs", &table, "--label-column", "species"]), ALL);
+    let scene = renamed(picture(), ["dark", "bright"]);
+    // Pixel by pixel, channel 0 at (0, 1) has the number 3, and channel 2 at (1, 3) is the last.
+    for (name, place) in [("bright", 3), ("dark", 23)] {
+        let mut pixels = [0_u8; 24];
+        pixels[place] = 200;
+        let mut bytes = Vec::new();
+        let mut encoder = png::Encoder::new(&mut bytes, 4, 2);
+        encoder.set_color(png::ColorType::Rgb);
+        encoder.write_header().unwrap().write_image_data(&pixels).unwrap();
+        fs::create_dir_all(scene.folder.path().join("png").join(name)).unwrap();
+        fs::write(scene.folder.path().join("png").join(name).join("0.png"), bytes).unwrap();
+    }
+    assert_eq!(scene.predictions(&["--inputs", &scene.path("png")]), [(Some(1), 1), (Some(0), 0)]);
 }
 
 /// The margin of (0.7, 0.3) is 0.4 less twice eps, √2 eps, or eps.
