@@ -186,11 +186,7 @@ fn radii_are_drawn() {
 #[test]
 fn samples_without_a_certified_radius_are_drawn_at_zero() {
     let text = lines(1, ",\"certified_radius\":0.9,\"attacked_radius\":1.0")
-        + &lines(2, ",\"certified_radius\":0,\"attacked_radius\":0.5")
-            .lines()
-            .last()
-            .unwrap_or_default()
-            .to_string()
+        + lines(2, ",\"certified_radius\":0,\"attacked_radius\":0.5").lines().last().unwrap_or_default()
         + "\n";
     let text = text.replace("\"verified\"", "\"unknown\"").replace("\"eps\":0.1", "\"eps\":1");
     let page = render(&Report::new(vec![document(&text)]));
