@@ -106,8 +106,9 @@ fn each(results: &Verdicts) -> Markup {
     let values = || dots.iter().flat_map(|dot| [dot.at.0, dot.at.1]).filter(|r| *r > 0.0);
     // Powers of ten where radii lie far apart. They have no zero, which is said below the picture.
     let smallest = values().fold(f64::INFINITY, f64::min);
-    let far = smallest.is_finite() && largest / smallest > 1e3;
-    let scale = if far { Scale::decades(values()) } else { Scale::linear(0.0, 1.05 * largest) };
+    let far = values().any(|r| r / smallest > 1e3);
+    let top = values().fold(0.0, f64::max);
+    let scale = if far { Scale::decades(values()) } else { Scale::linear(0.0, 1.05 * top) };
     let none = dots.iter().filter(|dot| dot.at.0 <= 0.0).count();
     html! { @if !dots.is_empty() {
         div { h4 { "Certified and attacked radius of each sample" }

@@ -23,7 +23,7 @@ const LARGEST_CONFIGURATION: u64 = 1 << 20;
 
 /// Runs the command.
 pub fn run(args: &ReportArgs, global: &Global) -> Outcome {
-    let models = Models::open(&args.model)?;
+    let models = Models::open(&args.model, &args.results)?;
     check_paths(args)?;
     if let Some(out) = &args.out {
         let report = interrupt::at_once(|| make(args, &models))?;

@@ -1,5 +1,6 @@
 //! Networks that results are about, and what a page says of them.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use gains_core::description::Task as Purpose;
@@ -13,9 +14,12 @@ use crate::{bundled, files};
 
 /// Networks by their content hash.
 pub struct Models {
-    /// What `--model` named, then the bundled ones.
+    /// What `--model` named, then those of training runs that are shown, then the bundled ones.
     known: Vec<Entry>,
+    /// How many were named.
     given: usize,
+    /// How many have a card in any case.
+    shown: usize,
 }
 
 struct Entry {
@@ -24,32 +28,45 @@ struct Entry {
 }
 
 impl Models {
-    /// Reads what was named, and the bundled ones.
-    pub fn open(paths: &[PathBuf]) -> Result<Self, Failure> {
+    /// Reads what was named, what lies in the folders of finished runs, and the bundled ones.
+    pub fn open(paths: &[PathBuf], runs: &[PathBuf]) -> Result<Self, Failure> {
         let mut known = Vec::new();
         for path in paths {
             let model = Model::new(files::load_model(Some(path))?);
             known.push(Entry { file: path.display().to_string(), model });
         }
+        for path in runs.iter().map(|run| run.join("model.safetensors")).filter(|path| path.is_file()) {
+            // A run can be shown without its network.
+            if let Ok(network) = files::load_model(Some(&path)) {
+                known.push(Entry { file: path.display().to_string(), model: Model::new(network) });
+            }
+        }
+        let shown = known.len();
         for entry in &bundled::MODELS {
             known.push(Entry { file: entry.name.into(), model: Model::new(entry.network()?) });
         }
-        Ok(Self { known, given: paths.len() })
+        Ok(Self { known, given: paths.len(), shown })
     }
 
     /// Every network that was named must be one that results are about.
     pub fn check(&self, documents: &[Document]) -> Result<(), Failure> {
-        let hashes: Vec<&str> = documents.iter().filter_map(|document| shared(document, "model")).collect();
-        let stranger = self.known[..self.given]
+        let hashes: BTreeSet<&str> =
+            documents.iter().filter_map(|document| shared(document, "model")).collect();
+        let runs: Vec<&str> = self.known[self.given..self.shown]
             .iter()
-            .find(|entry| !hashes.contains(&entry.model.network().hash.as_str()));
+            .map(|entry| entry.model.network().hash.as_str())
+            .collect();
+        let stranger = self.known[..self.given].iter().find(|entry| {
+            let hash = entry.model.network().hash.as_str();
+            !hashes.contains(hash) && !runs.contains(&hash)
+        });
         match stranger {
             // Figures of a training run do not name their network.
             Some(entry) if !hashes.is_empty() => Err(Failure::usage(format!(
                 "--model {} has the content hash {}, the results are about {}",
                 entry.file,
                 entry.model.network().hash,
-                hashes.join(", ")
+                hashes.iter().copied().collect::<Vec<_>>().join(", ")
             ))
             .hint("give the network the results were made with; `gains model show` tells a network's hash")),
             _ => Ok(()),
@@ -69,7 +86,7 @@ impl Models {
         let mut cards: Vec<ModelCard> = Vec::new();
         for (place, entry) in self.known.iter().enumerate() {
             let new = cards.iter().all(|card| card.hash != entry.model.network().hash);
-            if new && (place < self.given || about(entry)) {
+            if new && (place < self.shown || about(entry)) {
                 cards.push(card(entry));
             }
         }
