@@ -5,7 +5,7 @@
 //! and the step sizes of the decoder, which a batch shares in training (`decode`).
 //!
 //! Data flow one way: [`Sample`] → `part` (matrices) → `tape` (encoder, then `decode`) → `loss` → gradients. What runs
-//! on series are configured by is in [`config`], how files spell it in [`file`].
+//! on series are configured by is in `config`, how files spell it in `file`.
 
 pub mod config;
 mod decode;
