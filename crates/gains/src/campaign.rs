@@ -16,7 +16,7 @@ use crate::question::{Answer, Budget, Model, Plan, Reason, Verdict};
 use crate::results::{Line, Results, Setting, VerdictWord};
 use crate::runner::{self, Stop};
 use crate::subject::{Source, Subject};
-use crate::{interrupt, progress, tell};
+use crate::{files, interrupt, progress, tell};
 
 /// No limit but the user's patience.
 pub fn unlimited() -> Budget<'static> {
@@ -175,7 +175,7 @@ impl<'a> Campaign<'a> {
         let threads = runner::threads(self.work.threads);
         let mut text = self.summary(model, &lines, radii, started.elapsed(), threads);
         text.extend(self.certificates.map(|certificates| certificates.summary(&lines)));
-        tell::summary(&text, output.out.as_deref() == Some(Path::new("-")))?;
+        tell::summary(&text, files::is_stdout(output.out.as_deref()))?;
         if interrupt::requested() {
             let hint = if output.out.is_some() { "; go on with --resume" } else { "" };
             tell::note(&format!("interrupted after {} of {} results{hint}", lines.len(), wanted.len()));

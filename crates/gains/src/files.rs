@@ -158,10 +158,15 @@ fn is_special(path: &Path) -> bool {
     path.starts_with("/dev") || std::fs::metadata(path).is_ok_and(other)
 }
 
+/// Whether a flag names standard output.
+pub fn is_stdout(out: Option<&Path>) -> bool {
+    out == Some(Path::new("-"))
+}
+
 /// Writes what a command was asked for to its `--out`, if there is one; `-` is standard output. The answer is
 /// whether it went there.
 pub fn deliver(out: Option<&Path>, bytes: &[u8]) -> Result<bool, Failure> {
-    let stdout = out == Some(Path::new("-"));
+    let stdout = is_stdout(out);
     match out {
         Some(_) if stdout => output::hand_over(bytes)?,
         Some(path) => write_atomically(path, bytes)?,

@@ -1,6 +1,7 @@
 //! What commands say besides their results, through [`crate::output`].
 
 use crate::failure::Outcome;
+use crate::files::is_stdout;
 pub use crate::output::print;
 use crate::output::remark;
 
@@ -22,6 +23,7 @@ pub fn summary(text: &str, results_on_stdout: bool) -> Outcome {
 /// Says which files were written, unless asked to be quiet.
 pub fn written<'a>(paths: impl IntoIterator<Item = &'a std::path::PathBuf>, quiet: bool) {
     if !quiet {
-        paths.into_iter().for_each(|path| note(&format!("wrote {}", path.display())));
+        let files = paths.into_iter().filter(|path| !is_stdout(Some(path)));
+        files.for_each(|path| note(&format!("wrote {}", path.display())));
     }
 }

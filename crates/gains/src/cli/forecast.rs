@@ -46,7 +46,7 @@ pub struct ForecastArgs {
     /// Draw observations, prediction, certified band and attack as an SVG picture
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// Write everything as JSON
+    /// Write everything as JSON; - is standard output
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     #[command(flatten)]

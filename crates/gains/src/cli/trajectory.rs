@@ -26,7 +26,7 @@ pub struct TrajectoryArgs {
     /// Further methods whose graphs --json is to have, e.g. gains,tight
     #[arg(long, value_enum, value_name = "METHODS", value_delimiter = ',', requires = "json")]
     pub against: Vec<MethodArg>,
-    /// Write the trajectory and the graphs as JSON (docs/report.md describes it, `gains report` shows it)
+    /// Write the trajectory and the graphs as JSON (docs/report.md describes it, `gains report` shows it); - is standard output
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Draw them as an SVG picture

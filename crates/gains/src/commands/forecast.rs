@@ -42,10 +42,11 @@ pub fn run(args: &ForecastArgs, global: &Global) -> Outcome {
         return Ok(());
     }
     let view = View { subject: &subject, forecast: &forecast };
-    tell::print(&view.text())?;
-    if let Some(path) = &args.json {
+    let json = args.json.as_deref();
+    tell::summary(&view.text(), files::is_stdout(json))?;
+    if json.is_some() {
         let value = view.json(&model.network().hash, args.eps);
-        files::write_atomically(path, (value.to_string() + "\n").as_bytes())?;
+        files::deliver(json, (value.to_string() + "\n").as_bytes())?;
     }
     if let Some(path) = &args.svg {
         files::write_atomically(path, picture::draw(&view, &plotted)?.as_bytes())?;

@@ -31,7 +31,7 @@ pub fn run(args: &ReportArgs, global: &Global) -> Outcome {
             report.notes.iter().for_each(|note| tell::note(note));
         }
         files::deliver(Some(out), gains_report::render(&report).as_bytes())?;
-        tell::written(args.out.iter().filter(|out| out.as_path() != Path::new("-")), global.quiet);
+        tell::written(&args.out, global.quiet);
     }
     if args.serve { serve(args, &models) } else { Ok(()) }
 }

@@ -58,7 +58,8 @@ fn show(args: &TrajectoryArgs, radii: &[f64], plans: &[Plan], subject: &dyn Subj
         let view = View { title, trajectory, graph, end };
         let key = subject.key(args.sample);
         let words = words(&question, &key, &concrete, bounded.margin);
-        tell::print(&format!("{}\n\n{}\n{words}", view.title, view.summary()))?;
+        let text = format!("{}\n\n{}\n{words}", view.title, view.summary());
+        tell::summary(&text, files::is_stdout(args.json.as_deref()))?;
         if args.json.is_some() {
             let graph = graph_json(plan, eps, graph, &bounded, &concrete.output);
             file = Some(view.json(subject.network(), args.sample, key, graph));
@@ -72,7 +73,7 @@ fn show(args: &TrajectoryArgs, radii: &[f64], plans: &[Plan], subject: &dyn Subj
     match (&args.json, file) {
         (Some(path), Some(mut file)) => {
             file["graphs"] = all_graphs(args, radii, plans, subject, &file, &concrete.output);
-            files::write_atomically(path, (file.to_string() + "\n").as_bytes())
+            files::deliver(Some(path), (file.to_string() + "\n").as_bytes()).map(drop)
         }
         _ => Ok(()),
     }

@@ -196,7 +196,10 @@ impl Question<'_> {
             let more = then(problem, &verifier.settings, &report);
             (self.answer(report, Some(&problem.property)), Some(more))
         });
-        decided.unwrap_or_else(|reason| (self.answer(Report::unknown(reason), None), None))
+        decided.unwrap_or_else(|reason| {
+            let report = Report { elapsed: clock.elapsed(), ..Report::unknown(reason) };
+            (self.answer(report, None), None)
+        })
     }
 
     /// Everything about one forecast: the verdict, a band around every feature, and the worst an attack finds.

@@ -118,6 +118,13 @@ fn every_command_that_bounds_takes_a_property() {
         number(&found, "margin") > 0.0 && found["limit"].is_null() && found["mae"].is_number(),
         "{found}"
     );
+    // Standard output has nothing but the JSON then.
+    let same: Value =
+        serde_json::from_str(&ok(&["forecast", "--between", "level=-100,100", "--json", "-"])).unwrap();
+    assert_eq!((&same["margin"], &same["record"]), (&found["margin"], &found["record"]));
+    let drawn: Value =
+        serde_json::from_str(&ok(&["trajectory", "--sample", "2", "--eps", "0.01", "--json", "-"])).unwrap();
+    assert!(drawn["graphs"].is_array() && !Path::new("-").exists());
     let page = folder.path().join("p.html");
     ok(&["report", text(&file), text(&graph), "--out", text(&page)]);
     fails(&["forecast", "--between", "algae=0,1"], 2, "there is no output 'algae'");
