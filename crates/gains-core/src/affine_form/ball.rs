@@ -184,6 +184,29 @@ mod tests {
         }
     }
 
+    /// Entries that a program rounds may be off besides, outside the ball: of each alone, and of sums of them.
+    #[test]
+    fn entries_are_off_by_their_blur_besides() {
+        let (centre, scales, blur) = ([1.0, -2.0], [0.5, 0.25], [0.125, 0.0625]);
+        let within = BoxVec::new(vec![-9.0; 2], vec![9.0; 2]);
+        for norm in [BallNorm::Euclidean, BallNorm::Sum] {
+            let form =
+                AffineForm::from_ball(norm, (&centre, &scales), &blur, &within, &mut Symbols::default());
+            for i in 0..2 {
+                for sign in [-1.0, 1.0] {
+                    let mut farthest = centre;
+                    farthest[i] += sign * (scales[i] + blur[i]);
+                    assert!(form.bounds.contains(&farthest), "{norm:?} {farthest:?}");
+                    let along = form.functional(&[f64::from(u8::from(i == 0)), f64::from(u8::from(i == 1))]);
+                    assert!(along.lower <= farthest[i] && farthest[i] <= along.upper, "{norm:?} {along:?}");
+                }
+            }
+            // All that is off at once, and the ball on top of it.
+            let sum = form.functional(&[1.0, 1.0]);
+            assert!(sum.upper >= -1.0 + 0.5 + 0.1875 && sum.lower <= -1.0 - 0.5 - 0.1875, "{norm:?} {sum:?}");
+        }
+    }
+
     #[test]
     fn what_is_not_a_number_is_not_hidden() {
         for norm in [BallNorm::Euclidean, BallNorm::Sum] {
