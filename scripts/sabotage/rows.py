@@ -953,7 +953,7 @@ CHECKER = [
     ("check-end", "states may leave the box of the end", CHECK + "graph.rs",
      'None => holds(end, travels, "the states that reach the end")?,', 'None => holds(end, end, "the states that reach the end")?,', "check-mutations"),
     ("check-carried", "of what edges carry the last counts", CHECK + "graph.rs",
-     "map(|(a, b)| each(a, b, Interval::hull))", "map(|(a, b)| each(a, b, |_, b| b))", "check-small"),
+     "map(|(a, b)| each(a, b, Interval::hull))", "map(|(a, b)| each(a, b, |_, b| b))", "check-lib"),
     ("check-merge", "rows that meet are bounded by the best of them", CHECK + "rows.rs",
      "rows.iter().map(room).fold(f64::INFINITY, f64::min)", "rows.iter().map(room).fold(f64::NEG_INFINITY, f64::max)", "check-numbers"),
     ("check-chain", "chains forget the stage before", CHECK + "graph.rs",

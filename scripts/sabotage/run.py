@@ -10,6 +10,7 @@ from rows import SABOTAGES
 
 # In the order in which they are asked, the quick ones first.
 SUITES = {
+    "check-lib": ("gains-check", ["--lib"]),
     "check-numbers": ("gains-check", ["--test", "numbers"]),
     "check-small": ("gains-check", ["--test", "small"]),
     "check-witness": ("gains-check", ["--test", "witness"]),
