@@ -127,12 +127,17 @@ impl Scene {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
+        self.wait_for(out, epochs);
+        child
+    }
+
+    /// Waits until a run has finished at least so many epochs.
+    pub fn wait_for(&self, out: &str, epochs: usize) {
         let limit = Instant::now() + Duration::from_secs(60);
         while self.epochs(out) < epochs {
             assert!(Instant::now() < limit, "the run does not get on");
             std::thread::sleep(Duration::from_millis(5));
         }
-        child
     }
 
     /// The configuration with so many epochs in its main phase, its schedules as they are.
@@ -144,7 +149,7 @@ impl Scene {
 
     /// Epochs in a run's metrics.
     pub fn epochs(&self, out: &str) -> usize {
-        std::fs::read_to_string(self.path(out).join("metrics.csv")).map_or(0, |t| t.lines().count() - 1)
+        std::fs::read_to_string(self.path(out).join("metrics.csv")).map_or(0, |t| t.lines().count().saturating_sub(1))
     }
 
     /// Lets a long run finish soon, and demands that its network is that of a run nothing happened to.

@@ -90,6 +90,8 @@ fn an_interrupted_run_saves_itself_and_goes_on() {
     let said = scene.refused("--resume run", 1, "another process");
     assert!(said.contains("Ctrl-C"), "{said}");
     let before = scene.checkpoint_of_running("run");
+    // Two more, so that what is saved in the end is of a later one, whichever of row and checkpoint comes first.
+    scene.wait_for("run", scene.epochs("run") + 2);
     signal(&child, "-INT");
     let output = child.wait_with_output().unwrap();
     let text = stderr(&output);
