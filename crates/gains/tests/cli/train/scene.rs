@@ -149,7 +149,8 @@ impl Scene {
 
     /// Epochs in a run's metrics.
     pub fn epochs(&self, out: &str) -> usize {
-        std::fs::read_to_string(self.path(out).join("metrics.csv")).map_or(0, |t| t.lines().count().saturating_sub(1))
+        std::fs::read_to_string(self.path(out).join("metrics.csv"))
+            .map_or(0, |t| t.lines().count().saturating_sub(1))
     }
 
     /// Lets a long run finish soon, and demands that its network is that of a run nothing happened to.
