@@ -3,12 +3,12 @@
 use gains_core::description::{ControllerSpec, SolverSpec};
 use thiserror::Error;
 
-use crate::controller::{self, Action};
+use crate::controller::Action;
+use crate::free::{FreeRule, FreeWalk, Stuck};
 use crate::grid::Grid;
 pub use crate::solution::{Solution, StopReason, Visit};
 use crate::system::{Stage, System, TrialStep, trial_step};
 use crate::tableau::Tableau;
-use crate::timeline::arrival;
 use crate::watch::{Progress, Watch};
 
 /// What can go wrong.
@@ -127,8 +127,8 @@ where
     match &spec.controller {
         ControllerSpec::Adaptive { .. } if !run.tableau.estimates_error() => return Err(no_estimate),
         ControllerSpec::Adaptive { tolerance, initial_step, safety, shrink, grow } => {
-            let rule = |error: f64, order| controller::adaptive(error, order, *safety, *shrink, *grow);
-            run.continuous(*initial_step, *tolerance, rule)?;
+            let rule = FreeRule { order: run.tableau.order, safety: *safety, shrink: *shrink, grow: *grow };
+            run.continuous(FreeWalk::new(rule, *initial_step, run.end), *tolerance)?;
         }
         ControllerSpec::Fixed { .. } | ControllerSpec::ControlledAdaptive(_) => {
             // Such a controller has a grid, unless its method does not estimate errors.
@@ -268,34 +268,18 @@ where
         Ok(())
     }
 
-    fn continuous(
-        &mut self,
-        initial_step: f64,
-        tolerance: f64,
-        rule: impl Fn(f64, u32) -> (bool, f64),
-    ) -> Result<(), SolveError> {
-        let end = self.end;
-        let (mut time, mut step) = (0.0, initial_step.min(end));
-        let arrived = end - arrival(end);
-        while time < arrived {
+    fn continuous(&mut self, mut walk: FreeWalk, tolerance: f64) -> Result<(), SolveError> {
+        while let Some((time, step)) = walk.attempt() {
             let trial = self.attempt(time, step)?;
             let error = trial.error / tolerance;
-            let (accepted, factor) = rule(error, self.tableau.order);
-            let action = match (accepted, factor > 1.0) {
-                (false, _) => Action::Reject,
-                (true, false) => Action::Keep,
-                (true, true) => Action::Increase,
-            };
+            let advanced = walk.advance(error);
+            let action = advanced.map_or_else(|(action, _)| action, |action| action);
             self.settle(trial, Visit { time, step, action, error, place: None });
-            if accepted {
-                time += step;
-            }
-            step = (step * factor).min(end - time);
-            if step < 1e-14 * end && time < arrived {
-                if error == f64::INFINITY {
-                    return Err(SolveError::NotFinite { time });
-                }
-                return Err(SolveError::StepTooSmall { time, end, step });
+            if let Err((_, Stuck { time, step })) = advanced {
+                return Err(match error == f64::INFINITY {
+                    true => SolveError::NotFinite { time },
+                    false => SolveError::StepTooSmall { time, end: self.end, step },
+                });
             }
         }
         Ok(())

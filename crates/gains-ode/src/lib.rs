@@ -6,6 +6,7 @@
 
 pub mod controller;
 pub mod forecast;
+pub mod free;
 pub mod graph;
 pub mod grid;
 pub mod inference;
@@ -19,6 +20,7 @@ pub mod watch;
 
 pub use controller::{Action, ActionSet};
 pub use forecast::{Forecast, Forecaster, SeriesGradient, SeriesProgram, mean_absolute_error};
+pub use free::{FreeRule, FreeWalk, Stuck};
 pub use graph::{Arrived, Carrier, Edge, Graph, Halt, Limits, Step, Vertex};
 pub use grid::{Attempt, Grid, NoGrid, Walk};
 pub use inference::Inference;

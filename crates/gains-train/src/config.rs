@@ -18,6 +18,7 @@ use gains_core::Shape;
 use gains_core::description::{
     ControlledSpec, ControllerSpec, LayerSpec, Method as SolverMethod, SolverSpec,
 };
+use gains_ode::{FreeRule, Tableau};
 use serde::{Deserialize, Serialize};
 
 pub use self::data::{Augment, Bounds, By, ClassWeights, DataConfig, Layout, Selection, Unit};
@@ -216,12 +217,29 @@ impl Default for Dynamics {
     }
 }
 
-/// The controlled adaptive solver.
+/// Where step sizes come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Control {
+    /// From the grid `h₀·αⁿ`: what can be bounded.
+    #[default]
+    Controlled,
+    /// From the error of the step before, freely, by the usual factors: for points alone.
+    Continuous,
+}
+
+/// Strongest reduction, safety and strongest growth of continuous step sizes.
+const USUAL_FACTORS: [f64; 3] = [0.2, 0.9, 10.0];
+
+/// The adaptive solver, controlled unless told otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SolverConfig {
     /// The Runge-Kutta method, one with an error estimate.
     pub method: SolverMethod,
+    /// Where step sizes come from.
+    #[serde(skip_serializing_if = "is_default")]
+    pub control: Control,
     /// τ.
     pub tolerance: f64,
     /// α.
@@ -238,6 +256,7 @@ impl Default for SolverConfig {
     fn default() -> Self {
         Self {
             method: SolverMethod::Dopri5,
+            control: Control::Controlled,
             tolerance: 0.005,
             factor: 2,
             minimum_step: 0.02,
@@ -248,26 +267,44 @@ impl Default for SolverConfig {
 }
 
 impl SolverConfig {
-    /// The settings of a controlled adaptive solver; none of another.
+    /// The settings of an adaptive solver, controlled or continuous with the usual factors; none of another.
     pub fn of(solver: &SolverSpec) -> Option<Self> {
-        let ControllerSpec::ControlledAdaptive(controlled) = &solver.controller else { return None };
-        Some(Self {
-            method: solver.method,
-            tolerance: controlled.tolerance,
-            factor: controlled.factor,
-            minimum_step: controlled.minimum_step,
-            rejections_after_clipping: controlled.rejections_after_clipping,
-            end_time: solver.end_time,
-        })
+        let (method, end_time) = (solver.method, solver.end_time);
+        match &solver.controller {
+            ControllerSpec::ControlledAdaptive(controlled) => Some(Self {
+                method,
+                control: Control::Controlled,
+                tolerance: controlled.tolerance,
+                factor: controlled.factor,
+                minimum_step: controlled.minimum_step,
+                rejections_after_clipping: controlled.rejections_after_clipping,
+                end_time,
+            }),
+            ControllerSpec::Adaptive { tolerance, shrink, safety, grow, .. } => {
+                let usual = [*shrink, *safety, *grow] == USUAL_FACTORS;
+                let (control, tolerance) = (Control::Continuous, *tolerance);
+                usual.then(|| Self { method, control, tolerance, end_time, ..Self::default() })
+            }
+            ControllerSpec::Fixed { .. } => None,
+        }
     }
 
     /// The solver with a first step.
     pub fn spec(&self, initial_step: f64) -> SolverSpec {
-        SolverSpec {
-            method: self.method,
-            controller: ControllerSpec::ControlledAdaptive(self.controlled(initial_step)),
-            end_time: self.end_time,
-        }
+        let [shrink, safety, grow] = USUAL_FACTORS;
+        let controller = match self.control {
+            Control::Controlled => ControllerSpec::ControlledAdaptive(self.controlled(initial_step)),
+            Control::Continuous => {
+                ControllerSpec::Adaptive { tolerance: self.tolerance, initial_step, safety, shrink, grow }
+            }
+        };
+        SolverSpec { method: self.method, controller, end_time: self.end_time }
+    }
+
+    /// How continuous step sizes follow the error.
+    pub fn free_rule(&self) -> FreeRule {
+        let [shrink, safety, grow] = USUAL_FACTORS;
+        FreeRule { order: Tableau::of(self.method).order, safety, shrink, grow }
     }
 
     /// The step-size control with a first step.

@@ -65,7 +65,7 @@ pub fn explore<S: Steps>(
     rules: &Rules,
     random: &mut fastrand::Rng,
 ) -> Result<Exploration<S::State>, Failure> {
-    let grid = &stepping.grid;
+    let grid = stepping.grid()?;
     let mut found = Exploration { ends: Vec::new(), locations: Vec::new(), splits: 0, steps: 0 };
     let mut pending: Vec<Path<S::State>> = Vec::new();
     let mut path =

@@ -87,7 +87,7 @@ impl<'p, D: Device> DevicePass<'p, D> {
         let mut motion = None;
         let step = match (self.setting.phase.solver, first) {
             (PhaseSolver::Euler { steps }, _) => {
-                let stepping = Stepping::euler(steps, solver.end_time);
+                let stepping = Stepping::fixed(Method::Euler, steps, solver.end_time);
                 return Ok(Chosen { stepping, initial_step: None, motion });
             }
             (PhaseSolver::Controlled, FirstStep::Given(step)) => step,
@@ -104,7 +104,7 @@ impl<'p, D: Device> DevicePass<'p, D> {
                 })?
             }
         };
-        let stepping = Stepping::controlled(solver, step, self.samples());
+        let stepping = Stepping::adaptive(solver, step, self.samples());
         Ok(Chosen { stepping, initial_step: Some(step), motion })
     }
 

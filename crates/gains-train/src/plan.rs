@@ -4,9 +4,10 @@
 use std::ops::Range;
 
 use gains_core::Shape;
-use gains_core::description::{ControllerSpec, Description, LayerSpec, SolverSpec, Task};
+use gains_core::description::{Description, LayerSpec, SolverSpec, Task};
 use gains_core::model_file::Tensors;
 
+use crate::config::SolverConfig;
 use crate::pass::Route;
 
 /// Why a network cannot be trained by this crate.
@@ -162,20 +163,22 @@ impl Plan {
         }
     }
 
-    /// The plan of a network of the family that devices have large operations for: exactly one neural ODE, with the controlled
+    /// The plan of a network of the family that devices have large operations for: exactly one neural ODE, with an adaptive
     /// solver.
     pub fn pattern(description: &Description) -> Result<Self, PlanError> {
         let plan = Self::new(description)?;
         Route::of(&plan)?;
-        let controlled = |part: &Part| match part {
-            Part::Ode(ode) => matches!(ode.solver.controller, ControllerSpec::ControlledAdaptive(_)),
+        let known = |part: &Part| match part {
+            Part::Ode(ode) => SolverConfig::of(&ode.solver).is_some(),
             _ => true,
         };
-        match plan.parts.iter().all(controlled) {
+        match plan.parts.iter().all(known) {
             true => Ok(plan),
             false => Err(PlanError::Layer {
                 layer: "ode".into(),
-                problem: "devices take the controlled_adaptive solver only".into(),
+                problem:
+                    "devices take controlled_adaptive and adaptive solvers, the latter with the usual factors"
+                        .into(),
             }),
         }
     }

@@ -5,7 +5,7 @@ mod forecast;
 
 use gains_ode::Tableau;
 
-use super::{Config, Method, Optimiser, Phase, PhaseSolver, Problem, SolverConfig};
+use super::{Config, Control, Method, Optimiser, Phase, PhaseSolver, Problem, SolverConfig};
 use crate::loss::Objective;
 use crate::schedule::RateSchedule;
 
@@ -43,6 +43,7 @@ impl Config {
             (None, false) => {
                 self.check_network()?;
                 check_solver(&self.solver)?;
+                self.check_control("solver.control", self.solver.control)?;
             }
         }
         if let Some(data) = &self.data {
@@ -61,6 +62,16 @@ impl Config {
             self.check_phase(phase, &|key| self.phase_key(index, key))?;
         }
         Ok(())
+    }
+
+    /// Whether there is something that boxes can follow, where there are boxes.
+    pub(super) fn check_control(&self, key: &str, control: Control) -> Result<(), Problem> {
+        ensure(
+            control == Control::Controlled || self.method != Method::Provable,
+            key,
+            "boxes cannot follow continuous step sizes, so nothing could be proved",
+            "use controlled steps, or method = \"standard\" or \"adversarial\"",
+        )
     }
 
     fn check_network(&self) -> Result<(), Problem> {

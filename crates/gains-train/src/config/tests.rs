@@ -42,6 +42,11 @@ fn absurd_values_are_named() {
         (format!("[optimiser]\nbeta1 = 1.0\n{MINIMAL}"), "optimiser.beta1"),
         (format!("[solver]\ntolerance = 0.0\n{MINIMAL}"), "solver"),
         (format!("[solver]\nmethod = 'rk4'\n{MINIMAL}"), "solver.method"),
+        (
+            "method = 'provable'\n[solver]\ncontrol = 'continuous'\n[[phases]]\neps = { target = 0.1 }"
+                .to_string(),
+            "solver.control",
+        ),
         (format!("[network]\nstd = [0.0]\n{MINIMAL}"), "network.std"),
         (format!("[network]\nmean = [0.1, 0.2]\n{MINIMAL}"), "network.mean"),
         (format!("[network.encoder]\nchannels = [4, 4, 4, 32]\n{MINIMAL}"), "network.encoder"),

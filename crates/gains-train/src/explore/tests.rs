@@ -29,8 +29,8 @@ fn script<F: Fn(f64, f64) -> (f64, f64)>(answer: F) -> Script<F> {
 }
 
 fn stepping(initial_step: f64) -> Stepping {
-    let mut stepping = Stepping::controlled(&SolverConfig::default(), initial_step, 1);
-    assert_eq!(stepping.grid.increase_below, Some(0.03125));
+    let mut stepping = Stepping::adaptive(&SolverConfig::default(), initial_step, 1);
+    assert_eq!(stepping.grid().unwrap().increase_below, Some(0.03125));
     stepping.scale = 1.0;
     stepping
 }

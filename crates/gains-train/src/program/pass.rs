@@ -4,9 +4,8 @@ mod boxes;
 mod points;
 mod steps;
 
-use gains_core::description::ControllerSpec;
+use gains_core::description::{ControllerSpec, Method};
 use gains_ode::Tableau;
-use gains_ode::grid::Grid;
 
 pub use self::boxes::BoxRun;
 pub use self::points::PointRun;
@@ -72,17 +71,14 @@ impl<'p, F: Real> ProgramPass<'p, F> {
     ) -> Result<Chosen, Failure> {
         let (end, method) = (ode.solver.end_time, ode.solver.method);
         if let PhaseSolver::Euler { steps } = self.setting.phase.solver {
-            return Ok(Chosen { stepping: Stepping::euler(steps, end), first: None });
+            return Ok(Chosen { stepping: Stepping::fixed(Method::Euler, steps, end), first: None });
         }
         let Some(solver) = SolverConfig::of(&ode.solver) else {
             let steps = match ode.solver.controller {
                 ControllerSpec::Fixed { steps } => steps,
                 _ => return Err(Failure::Diverged("the solver cannot be trained with".into())),
             };
-            return Ok(Chosen {
-                stepping: Stepping { method, grid: Grid::fixed(steps, end), scale: 1.0 },
-                first: None,
-            });
+            return Ok(Chosen { stepping: Stepping::fixed(method, steps, end), first: None });
         };
         let step = match first {
             Some(step) => step,
@@ -98,7 +94,7 @@ impl<'p, F: Real> ProgramPass<'p, F> {
                 Ok(measure(tape.value(state), tape.value(tried.slope), error))
             })?,
         };
-        Ok(Chosen { stepping: Stepping::controlled(&solver, step, self.count()), first: Some(step) })
+        Ok(Chosen { stepping: Stepping::adaptive(&solver, step, self.count()), first: Some(step) })
     }
 
     /// The first step outside training.

@@ -58,7 +58,7 @@ fn decode<F: Real>(
     if time > 0.0 {
         let solver = SolverConfig { end_time: time, ..solver.clone() };
         let SolverSpec { method, .. } = solver.spec(first_step);
-        let stepping = Stepping::controlled(&solver, first_step.min(time), 1);
+        let stepping = Stepping::adaptive(&solver, first_step.min(time), 1);
         // In the sample's own time, nothing is scaled.
         let (mut decoder, at) = Decoder::new(&mut tapes, vec![[F::ONE].into()], vec![start], method);
         let at = solve(&mut decoder, &stepping, at)?.end;

@@ -207,7 +207,7 @@ impl<'a, F: Real> Pass for SeriesPass<'a, F> {
                 FirstStep::Given(step) => step,
                 FirstStep::Rule => decoder.initial_step(solver, start, count)?,
             };
-            let solution = solve(&mut decoder, &Stepping::controlled(solver, first, count), start)?;
+            let solution = solve(&mut decoder, &Stepping::adaptive(solver, first, count), start)?;
             let ends = decoder.state(solution.end).to_vec();
             // A step of scaled time is as long as the samples' times are on average.
             let mean = self.samples.iter().map(|sample| sample.target_time).sum::<f64>() / count as f64;
@@ -257,7 +257,7 @@ impl<'a, F: Real> Pass for SeriesPass<'a, F> {
         };
         self.threads.within(|| {
             let solver = &self.setting.config.solver;
-            let stepping = Stepping::controlled(solver, *first, self.samples.len());
+            let stepping = Stepping::adaptive(solver, *first, self.samples.len());
             let Encoded { mut tapes, latents, starts, end_times } = self.encode(Some(&region), &[]);
             let (mut decoder, start) = Decoder::new(&mut tapes, end_times, starts, solver.method);
             let found = explore(&mut decoder, &stepping, start, visits, rules, random)?;

@@ -1,7 +1,7 @@
 //! What becomes of a run: the network that is kept.
 
 use gains_core::Description;
-use gains_core::description::{ControllerSpec, LayerSpec};
+use gains_core::description::{ControlledSpec, ControllerSpec, LayerSpec};
 use gains_core::model_file::Tensors;
 
 use super::{TrainError, Trainer};
@@ -58,8 +58,10 @@ impl<E: Engine> Trainer<E> {
         });
         for (solver, average) in odes.zip(averages) {
             let step = SolverConfig::of(solver).map(|config| inference_step(&config, *average));
-            if let (ControllerSpec::ControlledAdaptive(spec), Some(step)) = (&mut solver.controller, step) {
-                spec.initial_step = step;
+            match (&mut solver.controller, step) {
+                (ControllerSpec::ControlledAdaptive(ControlledSpec { initial_step, .. }), Some(step))
+                | (ControllerSpec::Adaptive { initial_step, .. }, Some(step)) => *initial_step = step,
+                _ => {}
             }
         }
         description

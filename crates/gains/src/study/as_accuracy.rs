@@ -1,9 +1,9 @@
 //! Does it matter for accuracy which solver runs a network? Standard accuracy and accuracy under attack with the
 //! controlled and with the continuous adaptive solver (paper, appendix "Comparison CAS and AS").
 //!
-//! The paper trains a network with each solver. `gains train` only trains with controlled steps, so here the *same*
-//! network is run with both, which is the stricter question: the network was made for one of them. A network that was
-//! trained with a continuous solver elsewhere can be given as well; its own solver is then the continuous one.
+//! The paper trains a network with each solver (`as-training`). Here the *same* network is run with both, which is the
+//! stricter question: the network was made for one of them. A network that was trained with a continuous solver can be
+//! given as well; its own solver is then the continuous one.
 
 use gains_core::Network;
 use gains_core::description::{ControllerSpec, SolverSpec};

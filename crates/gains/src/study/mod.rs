@@ -7,6 +7,7 @@ mod ablation_aggregation;
 mod ablation_annealing;
 mod ablation_kappa;
 mod as_accuracy;
+mod as_training;
 mod cas_vs_as;
 mod chart;
 mod classification;
@@ -59,6 +60,7 @@ pub const ALL: &[Entry] = &[
     lcap::ENTRY,
     cas_vs_as::ENTRY,
     as_accuracy::ENTRY,
+    as_training::ENTRY,
     tightness::ENTRY,
     ablation_aggregation::ENTRY,
     ablation_annealing::ENTRY,

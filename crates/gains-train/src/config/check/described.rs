@@ -1,7 +1,9 @@
 //! Layers, samples and choices that make no sense.
 
+use gains_core::description::LayerSpec;
+
 use super::{ensure, within};
-use crate::config::{By, ClassWeights, Config, DataConfig, Method, Problem, Selection};
+use crate::config::{By, ClassWeights, Config, DataConfig, Method, Problem, Selection, SolverConfig};
 use crate::loss::criterion::Kind;
 
 impl Config {
@@ -17,7 +19,12 @@ impl Config {
             "layers",
             "is empty",
             "list the layers as in a model file, see docs/model-format.md",
-        )
+        )?;
+        let odes = self.layers.iter().flatten().filter_map(|layer| match layer {
+            LayerSpec::Ode { solver, .. } => SolverConfig::of(solver),
+            _ => None,
+        });
+        odes.map(|solver| solver.control).try_for_each(|control| self.check_control("layers", control))
     }
 
     pub(super) fn check_data(&self, data: &DataConfig) -> Result<(), Problem> {

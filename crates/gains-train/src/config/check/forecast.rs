@@ -1,7 +1,7 @@
 //! Settings about series that make no sense.
 
 use super::{check_solver, ensure, within};
-use crate::config::{Config, Method, Problem};
+use crate::config::{Config, Control, Method, Problem};
 use crate::series::ForecastConfig;
 
 impl Config {
@@ -11,6 +11,12 @@ impl Config {
             "method",
             "series are not attacked in training",
             "take \"standard\" or \"provable\"",
+        )?;
+        ensure(
+            self.solver.control == Control::Controlled,
+            "solver.control",
+            "series are solved with controlled steps",
+            "leave it out",
         )?;
         let hint = "the paper has 6, 12 and 24 hours";
         within("horizon".into(), forecast.horizon, f64::MIN_POSITIVE, 1e9, hint)?;

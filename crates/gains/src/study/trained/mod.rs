@@ -50,7 +50,7 @@ pub struct Variant {
     pub full: Recipe,
     /// In minutes.
     pub quick: Recipe,
-    /// What the paper has: standard accuracy, then one for each radius.
+    /// What the paper has: standard accuracy, then one for each radius, as far as it goes.
     pub paper: Vec<Spread>,
 }
 
@@ -221,7 +221,8 @@ impl Trained {
                 0.0 => format!("{middle:.1}"),
                 _ => format!("{middle:.1} ± {deviation:.1}"),
             });
-            std::iter::once((*name).to_string()).chain(figures).collect()
+            let missing = std::iter::repeat_n("–".to_string(), 1 + self.design.radii.len() - paper.len());
+            std::iter::once((*name).to_string()).chain(figures).chain(missing).collect()
         };
         let rows = self.design.variants.iter().map(row).collect();
         Table { title: "The paper, at full size".into(), header, rows }
@@ -319,7 +320,13 @@ impl Study for Trained {
             }));
         }
         let rows = (0..self.design.variants.len()).map(|variant| self.row(done, variant)).collect();
-        let size = if self.given.quick { self.design.shortened } else { "The paper's schedule and seeds." };
+        let size = match &self.given.trained {
+            Some(_) => {
+                "The networks were given; their records (`gains model show`) say how they were trained."
+            }
+            None if self.given.quick => self.design.shortened,
+            None => "The paper's schedule and seeds.",
+        };
         let mut remarks =
             vec![size.to_string(), "The networks, to train them elsewhere or side by side:".into()];
         remarks.extend(self.runs.iter().map(|run| format!("    {}", run.order.command())));
