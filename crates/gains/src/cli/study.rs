@@ -14,6 +14,7 @@ Examples:
   gains study lcap --quick
   gains study trajectory-attack --network standard=std.safetensors --network 'provable 0.22'=p22.safetensors --samples 0..1000
   gains study ablation-kappa --quick       # trains its networks; --trained DIR takes them from elsewhere
+  gains study ablation-kappa --set phases[0].epochs=5 --set phases[1].epochs=10 --commands     # shorter, trained elsewhere
   gains study report                       # everything that was studied, on one page: studies/index.html";
 
 /// `gains study`
@@ -36,6 +37,12 @@ pub struct StudyArgs {
     /// Take the networks of a study that compares trainings from this folder [default: train them]
     #[arg(long, value_name = "DIR")]
     pub trained: Option<PathBuf>,
+    /// Change a key in all trainings of such a study, as in `gains train`; may be given several times
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub changes: Vec<String>,
+    /// Only print the commands that train the networks of such a study, to run them elsewhere or side by side
+    #[arg(long)]
+    pub commands: bool,
     /// Where networks are trained
     #[arg(long, value_enum, default_value_t = DeviceArg::Cpu)]
     pub device: DeviceArg,

@@ -27,8 +27,12 @@ pub fn run(args: &StudyArgs, global: &Global) -> Outcome {
                 data: args.data.clone(),
                 folder: folder.clone(),
                 trained: args.trained.clone(),
+                changes: args.changes.clone(),
                 train: Arc::new(move |order| make(order, device, data_dir.as_ref(), quiet)),
             };
+            if args.commands {
+                return study::commands(entry, &given);
+            }
             study::run(entry, &given, &folder, args.fresh, args.threads, global)
         }
     }

@@ -14,7 +14,7 @@ pub const ENTRY: Entry = Entry {
 const ONE: &str = "phases[1].kappa=[{from=0,count=1}]";
 const FOUR: &str = "phases[1].kappa=[{from=0,count=4}]";
 const GROWING: &str =
-    "phases[1].kappa=[{from=0,count=2},{from=25,count=4},{from=50,count=8},{from=65,count=4}]";
+    "phases[1].kappa=[{part=0,count=2},{part=0.25,count=4},{part=0.5,count=8},{part=0.65,count=4}]";
 /// The same over four epochs.
 const GROWING_QUICKLY: &str =
     "phases[1].kappa=[{from=0,count=2},{from=1,count=4},{from=2,count=8},{from=3,count=4}]";

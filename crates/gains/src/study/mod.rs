@@ -84,6 +84,8 @@ pub struct Given {
     pub folder: PathBuf,
     /// A folder with trained networks, for studies that need many.
     pub trained: Option<PathBuf>,
+    /// What is changed in all trainings besides.
+    pub changes: Vec<String>,
     /// How they are trained if there is none.
     pub train: Train,
 }
@@ -98,6 +100,7 @@ impl Given {
             data: DataArgs::default(),
             folder: PathBuf::new(),
             trained: None,
+            changes: vec![],
             train: std::sync::Arc::new(|_| Err(Failure::new("nothing is trained here"))),
         }
     }
@@ -155,6 +158,11 @@ pub trait Study: Sync {
 
     /// Does one case; why it cannot be done.
     fn work(&self, case: usize) -> Result<Figures, String>;
+
+    /// The networks it trains; a study of given networks has none.
+    fn orders(&self) -> Vec<&Order> {
+        vec![]
+    }
 
     /// What the finished cases say.
     fn report(&self, done: &Done<'_>) -> Report;
@@ -257,6 +265,27 @@ pub fn find(name: &str) -> Result<&'static Entry, Failure> {
     })
 }
 
+/// The networks a study trains, for a flag that is about them.
+fn trainings<'a>(entry: &Entry, study: &'a dyn Study, flag: &str) -> Result<Vec<&'a Order>, Failure> {
+    let orders = study.orders();
+    match orders.is_empty() {
+        true => Err(Failure::usage(format!("{flag}: the study '{}' trains no networks", entry.name))
+            .hint("leave it out; --network NAME=FILE says what this study is about")),
+        false => Ok(orders),
+    }
+}
+
+/// Prints the commands that train the networks of a study.
+pub fn commands(entry: &Entry, given: &Given) -> Outcome {
+    let study = (entry.open)(given)?;
+    tell::print(
+        &trainings(entry, &*study, "--commands")?
+            .iter()
+            .map(|order| order.command() + "\n")
+            .collect::<String>(),
+    )
+}
+
 /// Runs a study in its folder: what is missing is done, then everything is told.
 pub fn run(
     entry: &Entry,
@@ -267,6 +296,9 @@ pub fn run(
     global: &Global,
 ) -> Outcome {
     let study = (entry.open)(given)?;
+    if !given.changes.is_empty() {
+        trainings(entry, &*study, "--set")?;
+    }
     let cases = study.cases();
     let mut store = Store::open(folder, entry.name, &study.setting(), fresh)?;
     let mut figures: Vec<Option<Figures>> = cases.iter().map(|case| store.earlier(&case.id())).collect();

@@ -98,7 +98,8 @@ pub struct Trained {
 }
 
 impl Trained {
-    /// Looks at the networks that are there already; those that can only be taken have to be.
+    /// Looks at the networks that are there already. Of those that can only be taken the runs have to be; a run that
+    /// broke down is one without a result.
     pub fn new(design: Design, given: &Given) -> Result<Self, Failure> {
         if !given.networks.is_empty() {
             return Err(Failure::usage("this study trains its own networks")
@@ -117,7 +118,12 @@ impl Trained {
             for &seed in seeds {
                 let order = Order {
                     preset: recipe.preset,
-                    changes: recipe.changes.clone(),
+                    changes: recipe
+                        .changes
+                        .iter()
+                        .map(|change| (*change).into())
+                        .chain(given.changes.clone())
+                        .collect(),
                     seed,
                     folder: folder.join(format!("{kind}{}-seed{seed}", slug(name))),
                 };
@@ -130,7 +136,7 @@ impl Trained {
         for run in &study.runs {
             if run.order.model().exists() {
                 study.open(run)?;
-            } else if given.trained.is_some() {
+            } else if given.trained.is_some() && !run.order.folder.is_dir() {
                 return Err(Failure::usage(format!("there is no network '{}'", run.order.model().display()))
                     .hint(format!("train it with `{}`", run.order.command())));
             }
@@ -147,6 +153,9 @@ impl Trained {
     /// The network of a run, trained if it is not there yet.
     fn ready<'a>(&self, run: &'a Run) -> Result<&'a Networks, String> {
         let made = run.network.get_or_init(|| {
+            if !run.order.model().exists() && self.given.trained.is_some() {
+                return Err(format!("the training in '{}' did not finish", run.order.folder.display()));
+            }
             if !run.order.model().exists() {
                 (self.given.train)(&run.order).map_err(|failure| match failure.hint {
                     Some(hint) => format!("{}; {hint}", failure.message),
@@ -195,7 +204,7 @@ impl Trained {
         };
         let Variant { name, paper, .. } = &self.design.variants[variant];
         let theirs = |place: usize| match paper.get(place) {
-            _ if self.given.quick => String::new(),
+            _ if !self.is_whole() => String::new(),
             Some((middle, 0.0)) => format!(" ({middle:.1})"),
             Some((middle, deviation)) => format!(" ({middle:.1} ± {deviation:.1})"),
             None => String::new(),
@@ -210,6 +219,11 @@ impl Trained {
             }
         }
         row
+    }
+
+    /// Whether the trainings are the paper's, as far as is known.
+    fn is_whole(&self) -> bool {
+        !self.given.quick && self.given.changes.is_empty()
     }
 
     /// The paper's figures, which are of the full size.
@@ -252,7 +266,7 @@ impl Trained {
             Asked::Certified => "certified by tight",
             Asked::Attacked => "right under attack",
         };
-        let size = if self.given.quick { ", shortened" } else { "" };
+        let size = if self.is_whole() { "" } else { ", shortened" };
         let panels = vec![panel(format!("ours, {how}{size}"), ours), panel("paper".into(), theirs)];
         Chart { title: self.design.title.into(), panels }
     }
@@ -265,7 +279,11 @@ impl Study for Trained {
             format!("{name}: {}", [&[recipe.preset], &recipe.changes[..]].concat().join(" "))
         };
         let variants: Vec<String> = self.design.variants.iter().map(one).collect();
-        format!("{} images; {}", self.count(), variants.join("; "))
+        let all = match &self.given.changes[..] {
+            [] => String::new(),
+            changes => format!("; all: {}", changes.join(" ")),
+        };
+        format!("{} images; {}{all}", self.count(), variants.join("; "))
     }
 
     fn cases(&self) -> Vec<Case> {
@@ -309,9 +327,13 @@ impl Study for Trained {
         Ok(figures)
     }
 
+    fn orders(&self) -> Vec<&Order> {
+        self.runs.iter().map(|run| &run.order).collect()
+    }
+
     fn report(&self, done: &Done<'_>) -> Report {
         // A shortened study has the paper's figures in a table of their own.
-        let beside = if self.given.quick { "" } else { " (paper)" };
+        let beside = if self.is_whole() { " (paper)" } else { "" };
         let mut header = vec!["training".into(), "seeds".into(), format!("standard %{beside}")];
         for eps in self.radii {
             header.extend(self.names().iter().map(|name| match *name {
@@ -325,13 +347,17 @@ impl Study for Trained {
                 "The networks were given; their records (`gains model show`) say how they were trained."
             }
             None if self.given.quick => self.design.shortened,
-            None => "The paper's schedule and seeds.",
+            None if self.is_whole() => "The paper's schedule and seeds.",
+            None => "The paper's seeds, its schedule changed.",
         };
-        let mut remarks =
-            vec![size.to_string(), "The networks, to train them elsewhere or side by side:".into()];
+        let mut remarks = vec![size.to_string()];
+        if !self.given.changes.is_empty() {
+            remarks.push(format!("Changed in every training: {}.", self.given.changes.join(", ")));
+        }
+        remarks.extend(["The networks, to train them elsewhere or side by side:".into()]);
         remarks.extend(self.runs.iter().map(|run| format!("    {}", run.order.command())));
         let mut tables = vec![Table { title: self.design.title.into(), header, rows }];
-        tables.extend(self.given.quick.then(|| self.published()));
+        tables.extend((!self.is_whole()).then(|| self.published()));
         Report { tables, charts: vec![(self.design.picture, self.chart(done))], remarks }
     }
 }

@@ -11,7 +11,7 @@ pub struct Order {
     /// The preset.
     pub preset: &'static str,
     /// What `--set` changes in it.
-    pub changes: Vec<&'static str>,
+    pub changes: Vec<String>,
     /// Its seed.
     pub seed: u64,
     /// The folder of the run.
@@ -33,7 +33,7 @@ impl Order {
             "--seed".into(),
             self.seed.to_string(),
         ];
-        words.extend(self.changes.iter().flat_map(|change| ["--set".into(), (*change).into()]));
+        words.extend(self.changes.iter().flat_map(|change| ["--set".into(), change.clone()]));
         words.extend(["--out".into(), self.folder.display().to_string()]);
         words
     }

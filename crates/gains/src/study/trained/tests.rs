@@ -45,7 +45,8 @@ pub fn recipes(design: &Design) {
     for variant in &design.variants {
         assert!((2..=1 + design.radii.len()).contains(&variant.paper.len()), "{}", variant.name);
         for recipe in [&variant.full, &variant.quick] {
-            let (preset, changes) = (recipe.preset, recipe.changes.clone());
+            let changes = recipe.changes.iter().map(|change| (*change).to_string()).collect();
+            let preset = recipe.preset;
             let order = Order { preset, changes, seed: 1, folder: "runs".into() };
             let words = std::iter::once("gains".to_string()).chain(order.words());
             let Command::Train(args) = Cli::try_parse_from(words).ok().unwrap().command else {
@@ -106,8 +107,31 @@ fn what_failed_to_train_is_no_result_and_says_why() {
 }
 
 #[test]
+fn a_given_training_that_broke_down_is_a_case_without_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let given = Given { trained: Some(folder.path().into()), ..with_bundled(folder.path()) };
+    let runs = Trained::new(design(), &Given { trained: None, ..given.clone() }).unwrap();
+    let named = runs.orders()[0].folder.file_name().unwrap();
+    assert!(Trained::new(design(), &given).is_err_and(|failure| failure.message.contains("no network")));
+    std::fs::create_dir(folder.path().join(named)).unwrap();
+    let study = Trained::new(design(), &given).unwrap();
+    assert!(study.work(0).is_err_and(|why| why.contains("did not finish")));
+}
+
+#[test]
+fn what_is_set_besides_is_set_in_all_trainings_and_is_part_of_the_question() {
+    let given = Given { changes: vec!["batch=32".into()], quick: false, ..Given::for_tests() };
+    let study = Trained::new(design(), &given).unwrap();
+    assert_eq!(study.orders().len(), 3);
+    // The last one counts.
+    assert!(study.orders().iter().all(|order| order.changes == ["batch=64", "batch=32"]));
+    assert!(study.setting().ends_with("all: batch=32"));
+    assert!(!study.is_whole());
+}
+
+#[test]
 fn commands_can_be_copied() {
-    let order = Order { preset: "quick", changes: vec!["a[0]='b'"], seed: 3, folder: "x y".into() };
+    let order = Order { preset: "quick", changes: vec!["a[0]='b'".into()], seed: 3, folder: "x y".into() };
     assert_eq!(order.command(), "gains train --preset quick --seed 3 --set 'a[0]='\\''b'\\''' --out 'x y'");
     assert_eq!(slug("κ [2,4,8], fixed"), "κ-2-4-8-fixed");
 }
