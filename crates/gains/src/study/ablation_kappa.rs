@@ -1,7 +1,7 @@
 //! How many trajectories are sampled in training, and whether the reference is among them (paper, appendix).
 
 use super::Entry;
-use super::trained::{Asked, Design, Recipe, Spread, Trained, Variant};
+use super::trained::{Design, Spread, Trained, ablation};
 
 /// As the command line knows it.
 pub const ENTRY: Entry = Entry {
@@ -15,40 +15,21 @@ const ONE: &str = "phases[1].kappa=[{from=0,count=1}]";
 const FOUR: &str = "phases[1].kappa=[{from=0,count=4}]";
 const GROWING: &str =
     "phases[1].kappa=[{part=0,count=2},{part=0.25,count=4},{part=0.5,count=8},{part=0.65,count=4}]";
-/// The same over four epochs.
-const GROWING_QUICKLY: &str =
-    "phases[1].kappa=[{from=0,count=2},{from=1,count=4},{from=2,count=8},{from=3,count=4}]";
 const SAMPLED: &str = "phases[1].include_reference=false";
 const FIXED: &str = "phases[1].include_reference=true";
 
 fn design() -> Design {
-    let variant = |name, kappa: [&'static str; 2], chosen: &'static str, paper: [Spread; 3]| Variant {
-        name,
-        full: Recipe { preset: "fashion-mnist-provable-0.16", changes: vec![kappa[0], chosen] },
-        quick: Recipe {
-            preset: "quick",
-            changes: vec!["images=4000", "phases[0].epochs=8", "phases[1].epochs=4", kappa[1], chosen],
-        },
-        paper: paper.to_vec(),
-    };
-    let growing = [GROWING, GROWING_QUICKLY];
-    Design {
-        title: "Number of sampled trajectories",
-        picture: "ablation-kappa",
-        radii: &[0.1, 0.15],
-        quick_radii: &[0.02, 0.05],
-        asked: Asked::Certified,
-        variants: vec![
-            variant("1, sampled", [ONE; 2], SAMPLED, [(69.0, 1.6), (57.8, 3.0), (51.0, 3.7)]),
-            variant("1, fixed", [ONE; 2], FIXED, [(71.5, 1.5), (60.7, 1.2), (54.1, 1.0)]),
-            variant("2 4 8, sampled", growing, SAMPLED, [(71.5, 1.7), (61.2, 2.7), (54.8, 4.1)]),
-            variant("2 4 8, fixed", growing, FIXED, [(70.7, 1.5), (60.2, 1.8), (53.2, 1.6)]),
-            variant("4, sampled", [FOUR; 2], SAMPLED, [(71.8, 0.9), (62.2, 1.0), (54.7, 1.5)]),
-            variant("4, fixed", [FOUR; 2], FIXED, [(69.9, 2.0), (59.2, 2.6), (53.4, 3.9)]),
-        ],
-        shortened: "Shortened: 16 channels, 4000 images, 8 epochs of Euler steps and 4 more, ε_t 0.05, one seed. \
-                    The paper: 32 channels, 60000 images, 50 and 100 epochs, ε_t 0.16, three seeds.",
-    }
+    let variant =
+        |name, kappa, chosen, paper: [Spread; 3]| (name, vec![kappa, chosen], vec![kappa, chosen], paper);
+    let variants = vec![
+        variant("1, sampled", ONE, SAMPLED, [(69.0, 1.6), (57.8, 3.0), (51.0, 3.7)]),
+        variant("1, fixed", ONE, FIXED, [(71.5, 1.5), (60.7, 1.2), (54.1, 1.0)]),
+        variant("2 4 8, sampled", GROWING, SAMPLED, [(71.5, 1.7), (61.2, 2.7), (54.8, 4.1)]),
+        variant("2 4 8, fixed", GROWING, FIXED, [(70.7, 1.5), (60.2, 1.8), (53.2, 1.6)]),
+        variant("4, sampled", FOUR, SAMPLED, [(71.8, 0.9), (62.2, 1.0), (54.7, 1.5)]),
+        variant("4, fixed", FOUR, FIXED, [(69.9, 2.0), (59.2, 2.6), (53.4, 3.9)]),
+    ];
+    ablation("Number of sampled trajectories", "ablation-kappa", variants)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! figures. Networks are trained into the study's folder as usual runs, which `gains train` can go on with, or taken
 //! from a folder where somebody trained them.
 
+mod ablation;
 mod order;
 
 use std::sync::OnceLock;
@@ -19,6 +20,7 @@ use super::{
 use crate::campaign::unlimited;
 use crate::failure::Failure;
 use crate::question::{Budget, Method, StepForm, Way};
+pub use ablation::ablation;
 use order::slug;
 pub use order::{Order, Train};
 
