@@ -991,7 +991,7 @@ CHECKER = [
     ("check-euler", "Euler steps of encoders go the other way", CHECK + "series.rs",
      "Operator::Sum(vec![1.0, step])", "Operator::Sum(vec![1.0, -step])", "check-series"),
     ("check-factors", "rows behind Euler steps forget how far they go", CHECK + "rows.rs",
-     "(known.boxes(argument), Interval::point(factor))", "(known.boxes(argument), Interval::point(factor.signum()))", "certificates:series"),
+     "(known.boxes(argument), Interval::point(factor))", "(known.boxes(argument), Interval::point(factor.signum()))", "check-series"),
     ("check-lead", "walks start at the first stop", CHECK + "series.rs",
      "series.times[last] + encoder.lead", "series.times[last] + 0.0 * encoder.lead", "check-series"),
     ("check-deviation", "deviations enter without absolute values", CHECK + "series.rs",

@@ -259,6 +259,30 @@ fn blends_are_enclosed() {
     }
 }
 
+/// Rows behind an Euler step are what they are in front of it.
+#[test]
+fn euler_steps_are_linear() {
+    let mut random = fastrand::Rng::with_seed(45);
+    let mut case = Case::draw(&mut random, true);
+    case.times[0] = case.times[1] - 0.75;
+    let network = case.network(&model(true));
+    let made = network.nodes.iter().rposition(|node| matches!(node.operator, Operator::Sum(_)));
+    let index = made.unwrap();
+    let [mean, slope] = network.nodes[index].arguments[..] else { panic!("two arguments") };
+    let mut boxes = vec![vec![Interval::ZERO]; index];
+    (boxes[mean], boxes[slope]) =
+        (vec![Interval { low: -2.0, high: 1.0 }], vec![Interval { low: -1.0, high: 3.0 }]);
+    let (slopes, tangents) = (Slopes::default(), Tangents::default());
+    let (network, boxes, time) = (&network, &boxes[..], Interval::ZERO);
+    let known = Values { network, boxes, time, slopes: &slopes, tangents: &tangents };
+    let mut row = Row::default();
+    back(network, index, &mut row, vec![2.0], &known);
+    assert_eq!((row.on[&mean][0], row.on[&slope][0]), (2.0, -1.5));
+    assert!(row.constant <= 0.0 && row.constant > -1e-14);
+    let enclosed = image(network, index, boxes, time)[0];
+    assert!((enclosed.low + 4.25).abs() < 1e-14 && (enclosed.high - 1.75).abs() < 1e-14, "{enclosed:?}");
+}
+
 /// A forecast and what it is compared with, a mean error of 0.375 away.
 fn errors(random: &mut fastrand::Rng, all: bool) -> (Model, Case, [f64; 2]) {
     let (model, case) = (model(all), Case::draw(random, all));

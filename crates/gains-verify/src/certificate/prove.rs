@@ -174,8 +174,7 @@ impl<'p, 'a> Prover<'p, 'a> {
         let few = self.varying() <= FEW_INPUTS;
         // What was found by halves, or by affine forms where these are few, is best looked for there again.
         let by_halves = few && matches!(decided, "bisect" | "symbolic");
-        let by_neurons =
-            self.problem.property.is_conjunction() && !by_halves && !has_pieces(self.problem.program);
+        let by_neurons = !by_halves && !has_pieces(self.problem.program);
         if let Some(shown) = best.filter(|_| by_neurons) {
             match self.branched(shown) {
                 Ok(Some(node)) => return Ok(node),
@@ -201,7 +200,9 @@ impl<'p, 'a> Prover<'p, 'a> {
         let program = self.problem.program;
         let start = program.odes().next().and_then(|(value, _)| program.node(value)).map(|node| node.from[0]);
         let Some(behind) = start.and_then(|start| program.behind(start)) else { return Ok(None) };
-        let Some(brancher) = Brancher::new(&shown.analysis, &behind, &self.rows, self.clock) else {
+        let Some(brancher) =
+            Brancher::new(&shown.analysis, &behind, &self.rows, &self.problem.property, self.clock)
+        else {
             return Ok(None);
         };
         let mut proved = brancher.prove()?;
