@@ -273,7 +273,7 @@ where
             let trial = self.attempt(time, step)?;
             let error = trial.error / tolerance;
             let advanced = walk.advance(error);
-            let action = advanced.map_or_else(|(action, _)| action, |action| action);
+            let action = advanced.unwrap_or_else(|(action, _)| action);
             self.settle(trial, Visit { time, step, action, error, place: None });
             if let Err((_, Stuck { time, step })) = advanced {
                 return Err(match error == f64::INFINITY {
