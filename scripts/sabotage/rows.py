@@ -857,8 +857,6 @@ CERTIFICATES = [
      "verify-lib:room certificates:random"),
     ("certificate-truth", "errors in proofs are those of the opposite of what is observed", VERIFY + "certificate/prove.rs",
      "map(|truth| -truth).collect();", "map(|truth| truth + 0.0).collect();", "certificates:series"),
-    ("certificate-lines", "ways through encoders name lines that were not taken", VERIFY + "analysis.rs",
-     "(&known, self.recurrent && self.room == Room::None)", "(&known, self.recurrent)", "certificates:series"),
     ("certificate-side", "proofs call the upper part of a split the lower one", VERIFY + "certificate/branch.rs",
      "[Side::Below, Side::Above].into_iter().zip(&mut parts)", "[Side::Above, Side::Below].into_iter().zip(&mut parts)",
      "certificates:parts"),
