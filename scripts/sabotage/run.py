@@ -14,6 +14,7 @@ SUITES = {
     "check-numbers": ("gains-check", ["--test", "numbers"]),
     "check-small": ("gains-check", ["--test", "small"]),
     "check-witness": ("gains-check", ["--test", "witness"]),
+    "check-series": ("gains-check", ["--test", "series"]),
     "check-cli": ("gains-check", ["--test", "cli"]),
     "check-mutations": ("gains-check", ["--test", "mutations"]),
     "transformers": ("gains-core", ["--test", "transformers"]),

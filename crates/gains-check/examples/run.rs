@@ -22,7 +22,7 @@ fn main() -> Result<(), String> {
         let mut steps = Vec::new();
         let outputs = run(
             &model.network,
-            line.into_iter().map(Interval::point).collect(),
+            vec![line.into_iter().map(Interval::point).collect()],
             &mut |ode, state| {
                 let (end, moves) = solve(ode, state, 100_000, Deadline::default())?;
                 steps.extend(moves.iter().map(|&Move { place, error, action }| {

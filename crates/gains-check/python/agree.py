@@ -259,11 +259,13 @@ class Writer(Checker):
 
 
 def small(seed):
-    """A random network of few neurons with kinks only."""
+    """A random network of few neurons with kinks, products and maxima."""
     while True:
         grower = Grower(seed)
         grower.activation = lambda: grower.random.choice([{"type": "relu"}, {"type": "relu"}, {"type": "absolute"}, {"type": "leaky_relu", "slope": 0.25}])
-        grower.norm = lambda channels: {"type": "slice", "first": 0, "length": channels}
+        activation = grower.activation
+        grower.norm = lambda channels: {"type": "parallel", "join": grower.random.choice(["product", "max"]),
+                                        "branches": grower.random.choice([[[activation()], []], [[], [activation()], [activation()]]])}
         description, tensors, (height, width, count) = grower.model()
         if height * width == 1 and sum(len(numbers) for _, numbers in tensors.values()) <= 120:
             return description, tensors, count, grower.random
@@ -385,7 +387,7 @@ def main():
             else:
                 try:
                     item = certificate(data, count, rng)
-                except (Refused, Empty):
+                except (Refused, Empty, OverflowError):
                     continue
                 items = [item] + [copy.deepcopy(item) for _ in range(options.mutants)]
                 for mutant in items[1:]:

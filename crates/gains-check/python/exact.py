@@ -6,7 +6,7 @@
 Written from docs/certificates.md, like `gains-check`, but with fractions instead of rounded numbers: nothing here is
 approximate, so nothing has to be rounded outwards. That takes long; networks should have some twenty neurons. Exit
 codes as those of `gains-check`: 0 all hold, 1 some are refused, 2 some cannot be read. It reads networks of linear layers,
-`slice`, `pad`, `parallel`, `relu`, `leaky_relu`, `absolute` and ODEs on vectors; no images, no witnesses.
+`slice`, `pad`, `parallel` of any kind, `relu`, `leaky_relu`, `absolute` and ODEs on vectors; no images, no witnesses.
 """
 
 import hashlib
@@ -70,6 +70,9 @@ def image(values, index, boxes, time):
         return [(min(ends(l, h)), max(ends(l, h))) for l, h in boxes[0]]
     if value.kind == "concat":
         return [entry for box in boxes for entry in box]
+    if value.kind in ("product", "max"):
+        larger = lambda x, y: (max(x[0], y[0]), max(x[1], y[1]))
+        return list(map(product if value.kind == "product" else larger, *boxes))
     total = boxes[0]
     for box in boxes[1:]:
         total = add(total, box)
@@ -95,7 +98,22 @@ def change(values, index, before, now, changes, time):
         i = value.arguments[0]
         both = zip(hull(before[i], now[i]), changes[i])
         return [product(slopes(value.leak, x), d) for x, d in both]
+    if value.kind in ("product", "max"):
+        x, y = value.arguments
+        if value.kind == "product":
+            return add(map(product, now[x], changes[y]), map(product, before[y], changes[x]))
+        both = zip(changes[x], changes[y], zip(before[x], before[y]), zip(now[x], now[y]))
+        return [(dx, dy, hull([dx], [dy])[0])[steady(past, present)] for dx, dy, past, present in both]
     return image(values, index, changes, None)
+
+
+def leader(x, y):
+    """0 or 1 if that one is the larger one everywhere, else 2."""
+    return 0 if x[0] >= y[1] else 1 if y[0] >= x[1] else 2
+
+
+def steady(before, now):
+    return leader(*before) if leader(*before) == leader(*now) else 2
 
 
 class Step:
@@ -188,7 +206,49 @@ def below_change(slopes, d, known):
     else:
         slope = rounded((least(high) - least(low)) / (high - low))
         line = (slope, min(least(low) - slope * low, least(high) - slope * high))
-    return (Fraction(0), known) if known > line[0] * (low + high) / 2 + line[1] else line
+    return (Fraction(0), known) if known is not None and known > line[0] * (low + high) / 2 + line[1] else line
+
+
+def plane(value, x, y, slopes, above):
+    """(slope in x, slope in y, constant) beside a product or maximum."""
+    of = (lambda p, q: p * q) if value.kind == "product" else max
+    rest = [of(p, q) - slopes[0] * p - slopes[1] * q for p in x for q in y]
+    return (*slopes, max(rest) if above else min(rest))
+
+
+def planes(value, x, y):
+    """Planes below and above."""
+    middle = lambda x: rounded((x[0] + x[1]) / 2)
+    if value.kind == "product":
+        return tuple(plane(value, x, y, (middle(y), middle(x)), above) for above in (False, True))
+    only = ((Fraction(1), Fraction(0), Fraction(0)), (Fraction(0), Fraction(1), Fraction(0)))
+    lead = leader(x, y)
+    if lead < 2:
+        return only[lead], only[lead]
+    return only[0] if middle(x) >= middle(y) else only[1], above_maximum(value, x, y)
+
+
+def above_maximum(value, x, y):
+    slope = lambda x, other: (max(x[1], other) - max(x[0], other)) / (x[1] - x[0]) if x[0] < x[1] else Fraction(0)
+    mean = lambda x, y: rounded((slope(x, y[0]) + slope(x, y[1])) / 2)
+    return plane(value, x, y, (mean(x, y), mean(y, x)), True)
+
+
+def change_planes(value, before, now, dx, dy):
+    """Planes below and above the change of a product or maximum; `before` and `now` are boxes of both arguments."""
+    opposite = lambda x: (-x[1], -x[0])
+    if value.kind == "product":
+        def below(old_y, new_x):
+            terms = below_change(old_y, dx, None), below_change(new_x, dy, None)
+            return terms[0][0], terms[1][0], terms[0][1] + terms[1][1]
+
+        return below(before[1], now[0]), tuple(-a for a in below(opposite(before[1]), opposite(now[0])))
+    lead = steady(before, now)
+    if lead < 2:
+        line = (Fraction(lead == 0), Fraction(lead == 1), Fraction(0))
+        return line, line
+    x, y, constant = above_maximum(value, opposite(dx), opposite(dy))
+    return (x, y, -constant), above_maximum(value, dx, dy)
 
 
 def move_back(values, index, row, of, shift, lines):
@@ -209,6 +269,11 @@ def move_back(values, index, row, of, shift, lines):
             moved.append(a * slope)
             gain += a * intercept
         plus(row, value.arguments[0], moved)
+    elif value.kind in ("product", "max"):
+        beside = [lines(index, entry)[a < 0] if a else (Fraction(0),) * 3 for entry, a in enumerate(of)]
+        for k, argument in enumerate(value.arguments):
+            plus(row, argument, [a * side[k] for a, side in zip(of, beside)])
+        gain = sum((a * side[2] for a, side in zip(of, beside)), gain)
     else:
         start = 0
         for argument in value.arguments:
@@ -319,6 +384,11 @@ class Graph:
 
         def pair(index, entry):
             argument = values[index].arguments[0]
+            if values[index].kind in ("product", "max"):
+                two = lambda boxes: [boxes[i][entry] for i in values[index].arguments]
+                if not chained:
+                    return planes(values[index], *two(now))
+                return change_planes(values[index], two(step.values[i - 1]), two(now), *two(step.changes[i]))
             if not chained:
                 return lines(values[index], index, now[argument][entry], wishes, entry)
             x = hull([step.values[i - 1][argument][entry]], [now[argument][entry]])[0]
@@ -536,7 +606,12 @@ class Checker:
             extra.append(self.constraint_row(self.constraints[number], Fraction(factor)))
         row = {value: of}
         shift = lambda index, o: (self.values[index].bias[o],)
-        pair = lambda index, entry: lines(self.values[index], index, self.boxes[self.values[index].arguments[0]][entry], wishes, entry)
+
+        def pair(index, entry):
+            node = self.values[index]
+            x, *y = (self.boxes[i][entry] for i in node.arguments)
+            return planes(node, x, *y) if y else lines(node, index, x, wishes, entry)
+
         for index in range(value, -1, -1):
             for place, coefficients, gain in extra:
                 if place == index:

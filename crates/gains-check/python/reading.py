@@ -3,6 +3,7 @@
 All numbers become fractions; times and step sizes are float64 numbers, which is what docs/certificates.md makes of them.
 """
 
+import functools
 import json
 import struct
 import subprocess
@@ -117,7 +118,7 @@ def tensors_of(data):
 
 
 class Value:
-    """A value: `kind` is input, affine, leaky, sum, concat or ode."""
+    """A value: `kind` is input, affine, leaky, sum, product, max, concat or ode."""
 
     def __init__(self, kind, arguments, count, **more):
         self.kind, self.arguments, self.count = kind, arguments, count
@@ -159,6 +160,13 @@ class Builder:
         if kind == "parallel":
             ends = [self.layers(branch, value) for branch in layer["branches"]]
             counts = [self.values[end].count for end in ends]
+            if layer["join"] == "product":
+                return functools.reduce(lambda x, y: self.push("product", [x, y], counts[0]), ends)
+            while layer["join"] == "max" and len(ends) > 1:
+                pairs = [ends[i:i + 2] for i in range(0, len(ends), 2)]
+                ends = [self.push("max", pair, counts[0]) if len(pair) == 2 else pair[0] for pair in pairs]
+            if layer["join"] == "max":
+                return ends[0]
             join = {"add": ("sum", counts[0]), "concat": ("concat", sum(counts))}[layer["join"]]
             return self.push(join[0], ends, join[1])
         require(kind == "ode", f"layers of the kind {kind}", Unreadable)

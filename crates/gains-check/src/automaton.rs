@@ -53,15 +53,16 @@ pub enum Next {
 }
 
 /// What a model file says of a solver.
-#[derive(Deserialize)]
+#[derive(Deserialize, Clone)]
 #[serde(deny_unknown_fields)]
 pub struct SolverDescription {
     method: String,
-    end_time: f64,
+    /// When it ends.
+    pub end_time: f64,
     controller: Controller,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Clone)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 enum Controller {
     Fixed {

@@ -9,7 +9,8 @@ use crate::network::{Network, Operator};
 use crate::rows::{Slopes, fits};
 use crate::rules::Region;
 
-fn bad(what: impl Into<String>) -> Fault {
+/// A file that says something it cannot.
+pub fn bad(what: impl Into<String>) -> Fault {
     Fault::Malformed(what.into())
 }
 
@@ -104,6 +105,16 @@ pub fn number(value: &Value) -> Result<f64, Fault> {
         Value::Float(number) => Ok(*number),
         _ => Err(bad("not a number")),
     }
+}
+
+/// Zeros and ones.
+pub fn flags(value: &Value) -> Result<Vec<bool>, Fault> {
+    let flag = |x: f64| match x {
+        0.0 => Ok(false),
+        1.0 => Ok(true),
+        _ => Err(bad("something else than 0 and 1")),
+    };
+    ends(value)?.into_iter().map(flag).collect()
 }
 
 /// Finite numbers.
@@ -255,12 +266,20 @@ pub struct Property {
     pub rows: Vec<PropertyRow>,
     /// Which of them.
     pub condition: Condition,
+    /// If rows are about errors of the outputs instead: what these are compared with, and what their mean stays below.
+    pub errors: Option<(Vec<f64>, f64)>,
 }
 
 impl Property {
     /// Reads one for so many outputs.
     pub fn read(value: &Value, outputs: usize) -> Result<Self, Fault> {
-        let fields = Fields::of(value, &["rows", "condition"])?;
+        let fields = Fields::of(value, &["rows", "condition", "errors"])?;
+        if let Some(errors) = fields.find("errors") {
+            if fields.find("rows").is_some() || fields.find("condition").is_some() {
+                return Err(bad("both rows and errors"));
+            }
+            return Self::of_errors(errors, outputs);
+        }
         let row = |value: &Value| -> Result<PropertyRow, Fault> {
             let fields = Fields::of(value, &["a", "c", "zero"])?;
             let (low, high) = pair(fields.get("c")?)?;
@@ -275,7 +294,23 @@ impl Property {
         };
         let rows: Vec<_> = fields.list("rows")?.iter().map(row).collect::<Result<_, _>>()?;
         let condition = Condition::read(fields.get("condition")?, rows.len())?;
-        Ok(Self { rows, condition })
+        Ok(Self { rows, condition, errors: None })
+    }
+
+    /// The mean of the errors that are observed is below a limit: limit · n − Σ |errors| > 0.
+    fn of_errors(value: &Value, outputs: usize) -> Result<Self, Fault> {
+        let fields = Fields::of(value, &["truth", "observed", "limit"])?;
+        let (truth, limit) = (fields.numbers("truth", outputs)?, fields.number("limit")?);
+        let observed = flags(fields.get("observed")?)?;
+        fits(&observed, outputs, "observed")?;
+        let count = observed.iter().filter(|seen| **seen).count();
+        if count == 0 {
+            return Err(bad("errors of nothing"));
+        }
+        let coefficients = observed.iter().map(|&seen| if seen { -1.0 } else { 0.0 }).collect();
+        let constant = limit * Interval::point(count as f64);
+        let rows = vec![PropertyRow { coefficients, constant, zero: true }];
+        Ok(Self { rows, condition: Condition::Row(0), errors: Some((truth, limit)) })
     }
 
     /// The output that has to be larger than each other, if that is what is asked.

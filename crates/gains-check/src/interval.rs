@@ -142,6 +142,11 @@ impl Interval {
         Self { low: mul_down(size.low, size.low).max(0.0), high: mul_up(size.high, size.high) }
     }
 
+    /// So many times as much; once is exactly the same.
+    pub fn times(self, factor: f64) -> Self {
+        if factor == 1.0 { self } else { factor * self }
+    }
+
     /// Square roots; negative numbers are left out.
     pub fn sqrt(self) -> Self {
         let root = |x: f64| {

@@ -6,7 +6,7 @@
 //! the region. It shares no code with the program that writes certificates, finds nothing and optimises nothing; all
 //! arithmetic is rounded outwards. `docs/certificates.md` is its specification.
 //!
-//! Read it in this order: `interval`, `functions`, `curve` (numbers), `matrix`, `network` (what is computed), `tableau`,
+//! Read it in this order: `interval`, `functions`, `curve` (numbers), `matrix`, `network`, `series` (what is computed), `tableau`,
 //! `automaton`, `steps` (how ODEs are solved), `rules`, `rows` (what is known of it), `graph`, `proof`, `witness` (what
 //! is claimed). `cbor`, `safetensors` and `certificate` read files.
 
@@ -24,11 +24,13 @@ pub mod proof;
 pub mod rows;
 pub mod rules;
 pub mod safetensors;
+pub mod series;
 pub mod steps;
 pub mod tableau;
 pub mod witness;
 
 use std::io::Read;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cbor::Value;
@@ -95,12 +97,49 @@ pub fn unpack(bytes: &[u8]) -> Result<Vec<u8>, String> {
     if rest.is_empty() { Ok(unpacked) } else { Err("bytes after the end of the zstd frame".into()) }
 }
 
-fn check_value(model: &Model, value: &Value, deadline: Deadline) -> Result<(Holds, String), Fault> {
+/// What a certificate asks, whatever it claims: about which network (laid out for a series, if it is one for series), inputs
+/// and outputs.
+pub fn question(model: &Model, fields: &Fields, deadline: Deadline) -> Result<Question, Fault> {
+    let malformed = |what: &str| Err(Fault::Malformed(what.into()));
+    let within = |place: &'static str| move |fault: Fault| fault.within(place);
+    let mut series = match (&model.forecaster, fields.find("series")) {
+        (None, None) => None,
+        (Some(forecaster), Some(series)) => {
+            let series = forecaster.series(series).map_err(within("series"))?;
+            let network = forecaster.lay_out(&series).map_err(Fault::Malformed)?;
+            Some((forecaster, series, network))
+        }
+        _ => return malformed("a series goes with a network for series"),
+    };
+    let network = series.as_ref().map_or(&*model.network, |(_, _, network)| network);
+    let place = Fields::of(fields.get("region")?, &["boxes", "ball"]).map_err(within("region"))?;
+    let boxes = place.list("boxes")?;
+    if boxes.len() != network.inputs() {
+        return malformed(&format!("region: {} boxes for {} inputs", boxes.len(), network.inputs()));
+    }
+    let boxes = boxes.iter().zip(&network.nodes).map(|(given, node)| region(given, node.shape.count()));
+    let inputs: Vec<_> = boxes.collect::<Result<_, _>>().map_err(within("region"))?;
+    let ball = place.find("ball").map(|ball| Ball::read(ball, inputs[0].len())).transpose()?;
+    let outputs = network.nodes[network.output].shape.count();
+    let property = Property::read(fields.get("property")?, outputs).map_err(within("property"))?;
+    if let Some((forecaster, series, network)) = &mut series {
+        forecaster.fits(series, &inputs).map_err(within("region"))?;
+        property.errors.iter().for_each(|(truth, _)| network.measure(truth));
+    } else if property.errors.is_some() {
+        return malformed("errors of something else than a forecast");
+    }
+    let network = series.map_or_else(|| model.network.clone(), |(_, _, network)| Arc::new(network));
+    Ok(Question { network, inputs, ball, property, deadline })
+}
+
+/// The top of a certificate.
+pub fn top<'v, 'a>(value: &'v Value<'a>) -> Result<Fields<'v, 'a>, Fault> {
     let keys = [
         "format",
         "version",
         "model",
         "arithmetic",
+        "series",
         "region",
         "property",
         "claim",
@@ -108,7 +147,11 @@ fn check_value(model: &Model, value: &Value, deadline: Deadline) -> Result<(Hold
         "witness",
         "about",
     ];
-    let fields = Fields::of(value, &keys)?;
+    Fields::of(value, &keys)
+}
+
+fn check_value(model: &Model, value: &Value, deadline: Deadline) -> Result<(Holds, String), Fault> {
+    let fields = top(value)?;
     if fields.text("format")? != "gains-certificate" {
         return Err(Fault::Malformed("not a certificate".into()));
     }
@@ -122,17 +165,7 @@ fn check_value(model: &Model, value: &Value, deadline: Deadline) -> Result<(Hold
     if arithmetic != "real" {
         return Err(Fault::Malformed(format!("the arithmetic `{arithmetic}` cannot be checked")));
     }
-    let network = &model.network;
-    let entries = network.nodes[0].shape.count();
-    let place =
-        Fields::of(fields.get("region")?, &["boxes", "ball"]).map_err(|fault| fault.within("region"))?;
-    let [inputs] = place.list("boxes")? else { return Err(Fault::Malformed("region: not one box".into())) };
-    let inputs = region(inputs, entries).map_err(|fault| fault.within("region"))?;
-    let ball = place.find("ball").map(|ball| Ball::read(ball, entries)).transpose()?;
-    let outputs = network.nodes[network.output].shape.count();
-    let property =
-        Property::read(fields.get("property")?, outputs).map_err(|fault| fault.within("property"))?;
-    let question = Question { network, inputs, ball, property, deadline };
+    let question = question(model, &fields, deadline)?;
     let about = question.about();
     let holds = match (fields.text("claim")?, fields.find("proof"), fields.find("witness")) {
         ("verified", Some(proof), None) => {

@@ -1,5 +1,7 @@
 //! The network of a model file as a list of values, numbered as `docs/certificates.md` says.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 
 use crate::automaton::{Solver, SolverDescription};
@@ -7,6 +9,7 @@ use crate::curve::{Curve, Pieced};
 use crate::interval::Interval;
 use crate::matrix::Matrix;
 use crate::safetensors::{self, Tensors};
+use crate::series::{Encoder, Forecaster, Task};
 
 /// Most entries of one value.
 const MAX_ENTRIES: usize = 1 << 22;
@@ -36,7 +39,8 @@ impl Shape {
         Self::new(sides.height, sides.width, sides.channels)
     }
 
-    fn vector(length: usize) -> Result<Self, String> {
+    /// A vector.
+    pub fn vector(length: usize) -> Result<Self, String> {
         Self::new(1, 1, length)
     }
 
@@ -45,7 +49,8 @@ impl Shape {
         self.height * self.width * self.channels
     }
 
-    fn is_vector(self) -> bool {
+    /// Whether it has one pixel.
+    pub fn is_vector(self) -> bool {
         self.height == 1 && self.width == 1
     }
 
@@ -72,12 +77,14 @@ pub enum Operator {
     Scale(Vec<Interval>, Vec<Interval>),
     /// A function of each entry.
     Curve(Curve),
-    /// The sum of all arguments.
-    Sum,
+    /// The sum of all arguments, each times its factor.
+    Sum(Vec<f64>),
     /// The product of two arguments, entry by entry.
     Product,
     /// The larger one of two arguments, entry by entry.
     Maximum,
+    /// (1 − u) g + u y of three arguments u, g, y, entry by entry, where u is from 0 to 1.
+    Blend,
     /// All arguments, one after the other.
     Concat,
     /// The solution of an ODE at its end, from the argument on.
@@ -104,7 +111,7 @@ pub struct Node {
     pub shape: Shape,
 }
 
-/// Values in order; the first is the input, the last the output.
+/// Values in order: the inputs (one, but for series), then what is made of them.
 #[derive(Debug, Default)]
 pub struct Network {
     /// The values.
@@ -114,6 +121,22 @@ pub struct Network {
 }
 
 impl Network {
+    /// Number of inputs.
+    pub fn inputs(&self) -> usize {
+        self.nodes.iter().take_while(|node| matches!(node.operator, Operator::Input)).count()
+    }
+
+    /// Goes on from the outputs with how far they are from these numbers: the difference, and its absolute value.
+    pub fn measure(&mut self, truth: &[f64]) {
+        let shape = self.nodes[self.output].shape;
+        let shifts = truth.iter().map(|&truth| Interval::point(-truth)).collect();
+        let away = Operator::Scale(vec![Interval::ONE; truth.len()], shifts);
+        for operator in [away, Operator::Curve(Curve::Leaky { slope: -1.0 })] {
+            self.nodes.push(Node { operator, arguments: vec![self.output], shape });
+            self.output = self.nodes.len() - 1;
+        }
+    }
+
     /// Entries of all values that functions made of pieces make.
     pub fn pieced(&self) -> usize {
         let made = |node: &&Node| matches!(node.operator, Operator::Curve(Curve::Pieced(_)));
@@ -123,8 +146,10 @@ impl Network {
 
 /// A model file, read.
 pub struct Model {
-    /// The network.
-    pub network: Network,
+    /// The network; one for series has no values before it is laid out for one.
+    pub network: Arc<Network>,
+    /// What is laid out for series.
+    pub forecaster: Option<Forecaster>,
     /// SHA-256 of the file.
     pub hash: [u8; 32],
 }
@@ -138,16 +163,21 @@ impl Model {
         if description.format != "gains-model" || !matches!(description.version, 1 | 2) {
             return Err("not a gains-model of version 1 or 2".into());
         }
-        if description.encoder.is_some() {
-            return Err("forecasting networks (an `encoder`) cannot be checked yet".into());
+        let (hash, shape) = (tensors.hash, Shape::of(&description.input)?);
+        if let Some(encoder) = description.encoder {
+            let forecaster = Forecaster {
+                tensors,
+                encoder,
+                latent: shape,
+                task: description.task,
+                layers: description.layers,
+            };
+            return Ok(Self { network: Arc::default(), forecaster: Some(forecaster), hash });
         }
-        let shape = Shape::of(&description.input)?;
-        let mut builder =
-            Builder { tensors: &tensors, network: Network::default(), places: Places::Network, size: 0 };
+        let mut builder = Builder::new(&tensors, Places::Network);
         builder.push(Operator::Input, vec![], shape)?;
-        let output = builder.layers(description.layers, 0, 0)?;
-        builder.network.output = output;
-        Ok(Self { network: builder.network, hash: tensors.hash })
+        builder.network.output = builder.layers(description.layers, 0, 0)?;
+        Ok(Self { network: Arc::new(builder.network), forecaster: None, hash })
     }
 }
 
@@ -156,14 +186,16 @@ impl Model {
 struct Description {
     format: String,
     version: u32,
+    #[serde(default)]
+    task: Task,
     input: Sides,
     layers: Vec<Layer>,
-    encoder: Option<serde::de::IgnoredAny>,
+    encoder: Option<Encoder>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Clone, Copy)]
 #[serde(deny_unknown_fields)]
-struct Sides {
+pub(crate) struct Sides {
     height: usize,
     width: usize,
     channels: usize,
@@ -191,18 +223,18 @@ fn minus_one() -> f64 {
     -1.0
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Default, Clone, Copy)]
 #[serde(rename_all = "snake_case")]
-enum Approximation {
+pub(crate) enum Approximation {
     #[default]
     None,
     Tanh,
 }
 
 /// The layers that certificates know; others are refused by name.
-#[derive(Deserialize)]
+#[derive(Deserialize, Clone)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-enum Layer {
+pub(crate) enum Layer {
     Normalize {
         mean: Vec<f64>,
         std: Vec<f64>,
@@ -325,32 +357,47 @@ enum Layer {
     },
 }
 
-#[derive(Deserialize, PartialEq)]
+#[derive(Deserialize, Clone, PartialEq)]
 #[serde(rename_all = "snake_case")]
-enum Join {
+pub(crate) enum Join {
     Add,
     Product,
     Max,
     Concat,
 }
 
-/// Where layers stand: ODEs have no ODEs inside, and branches have none either.
+/// Where layers stand: ODEs have no ODEs inside, and branches and encoders have none either.
 #[derive(Clone, Copy, PartialEq)]
-enum Places {
+pub(crate) enum Places {
+    /// In the network itself.
     Network,
+    /// In the network itself, whose ODE is read off at this time.
+    ReadOff(f64),
+    /// In the dynamics of an ODE.
     Dynamics,
+    /// In the encoder of a network for series: nothing takes the time.
+    Encoder,
 }
 
-struct Builder<'a> {
+/// A network that is being put together.
+pub(crate) struct Builder<'a> {
     tensors: &'a Tensors,
-    network: Network,
-    places: Places,
+    /// What there is so far.
+    pub network: Network,
+    /// Where the next layers stand.
+    pub places: Places,
     /// Entries of all values and matrices so far.
     size: usize,
 }
 
-impl Builder<'_> {
-    fn push(&mut self, operator: Operator, arguments: Vec<usize>, shape: Shape) -> Result<usize, String> {
+impl<'a> Builder<'a> {
+    /// Nothing yet.
+    pub fn new(tensors: &'a Tensors, places: Places) -> Self {
+        Self { tensors, network: Network::default(), places, size: 0 }
+    }
+
+    /// One more value.
+    pub fn push(&mut self, operator: Operator, arguments: Vec<usize>, shape: Shape) -> Result<usize, String> {
         let weights = if let Operator::Affine(matrix) = &operator { matrix.size() } else { 0 };
         self.size += shape.count() + weights;
         if self.network.nodes.len() >= MAX_VALUES || self.size > MAX_SIZE {
@@ -361,7 +408,7 @@ impl Builder<'_> {
     }
 
     /// Layers one after the other, from value `input` on; the number of what comes out.
-    fn layers(&mut self, layers: Vec<Layer>, input: usize, depth: usize) -> Result<usize, String> {
+    pub fn layers(&mut self, layers: Vec<Layer>, input: usize, depth: usize) -> Result<usize, String> {
         let mut value = input;
         for (i, layer) in layers.into_iter().enumerate() {
             value = self.layer(layer, value, depth).map_err(|error| format!("layer {i}: {error}"))?;
@@ -372,6 +419,11 @@ impl Builder<'_> {
     fn layer(&mut self, layer: Layer, input: usize, depth: usize) -> Result<usize, String> {
         let shape = self.network.nodes[input].shape;
         match layer {
+            Layer::Conv2d { time: true, .. } | Layer::Linear { time: true, .. }
+                if self.places == Places::Encoder =>
+            {
+                Err("a layer of an encoder takes the time".into())
+            }
             Layer::Relu {} => self.curve(input, Curve::Leaky { slope: 0.0 }),
             Layer::Absolute {} => self.curve(input, Curve::Leaky { slope: -1.0 }),
             Layer::LeakyRelu { slope } if (0.0..=1.0).contains(&slope) => {
@@ -451,13 +503,7 @@ impl Builder<'_> {
             Layer::Flatten {} => self.reshape(input, Shape::vector(shape.count())?),
             Layer::Reshape { to } if Shape::of(&to)? == shape => Ok(input),
             Layer::Reshape { to } => self.reshape(input, Shape::of(&to)?),
-            Layer::Slice { first, length } => {
-                if first.saturating_add(length) > shape.channels {
-                    return Err(format!("there are {} channels only", shape.channels));
-                }
-                let to = Shape::new(shape.height, shape.width, length)?;
-                self.moves(input, to, |i| Some(i / length * shape.channels + first + i % length))
-            }
+            Layer::Slice { first, length } => self.slice(input, first, length),
             Layer::Pad { before, after, rows, columns } => {
                 if before.max(after).max(rows.0).max(rows.1).max(columns.0).max(columns.1) > MAX_ENTRIES {
                     return Err("so many zeros cannot be checked".into());
@@ -477,8 +523,19 @@ impl Builder<'_> {
         }
     }
 
-    fn curve(&mut self, input: usize, curve: Curve) -> Result<usize, String> {
+    /// A function of each entry.
+    pub fn curve(&mut self, input: usize, curve: Curve) -> Result<usize, String> {
         self.push(Operator::Curve(curve), vec![input], self.network.nodes[input].shape)
+    }
+
+    /// So many channels from one on.
+    pub fn slice(&mut self, input: usize, first: usize, length: usize) -> Result<usize, String> {
+        let shape = self.network.nodes[input].shape;
+        if first.saturating_add(length) > shape.channels {
+            return Err(format!("there are {} channels only", shape.channels));
+        }
+        let to = Shape::new(shape.height, shape.width, length)?;
+        self.moves(input, to, |i| Some(i / length * shape.channels + first + i % length))
     }
 
     fn pieced(&mut self, input: usize, pieced: Pieced) -> Result<usize, String> {
@@ -758,7 +815,7 @@ impl Builder<'_> {
         };
         match join {
             _ if !alike => return Err("the branches have different shapes".into()),
-            Join::Add => return self.push(Operator::Sum, ends, first),
+            Join::Add => return self.push(Operator::Sum(vec![1.0; ends.len()]), ends, first),
             Join::Max => return self.largest(ends),
             Join::Product => {
                 let times = |x: usize, y: &usize| self.push(Operator::Product, vec![x, *y], first);
@@ -785,16 +842,20 @@ impl Builder<'_> {
     fn ode(
         &mut self,
         dynamics: Vec<Layer>,
-        solver: SolverDescription,
+        mut solver: SolverDescription,
         input: usize,
         depth: usize,
     ) -> Result<usize, String> {
-        if self.places == Places::Dynamics || depth > 0 {
-            return Err("an ODE in dynamics or branches".into());
+        match self.places {
+            Places::Dynamics | Places::Encoder => return Err("an ODE in dynamics or an encoder".into()),
+            _ if depth > 0 => return Err("an ODE in a branch".into()),
+            // There is nothing to solve.
+            Places::ReadOff(0.0) => return Ok(input),
+            Places::ReadOff(time) => solver.end_time = time,
+            Places::Network => {}
         }
         let shape = self.network.nodes[input].shape;
-        let (network, places) = (Network::default(), Places::Dynamics);
-        let mut inner = Builder { tensors: self.tensors, network, places, size: self.size };
+        let mut inner = Builder { size: self.size, ..Builder::new(self.tensors, Places::Dynamics) };
         inner.push(Operator::Input, vec![], shape)?;
         inner.network.output = inner.layers(dynamics, 0, 0)?;
         if inner.network.nodes[inner.network.output].shape != shape {

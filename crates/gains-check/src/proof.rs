@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::cbor::Value;
 use crate::certificate::{Ball, Fields, Property, Way, ends, list, tangent};
@@ -13,12 +14,12 @@ use crate::rows::{Linear, Row, Tangents, Values, back, fits};
 use crate::rules::{Region, image, meet};
 
 /// What a proof is about.
-pub struct Question<'a> {
+pub struct Question {
     /// The network.
-    pub network: &'a Network,
-    /// The box of its input.
-    pub inputs: Region,
-    /// The ball that cuts it, if any.
+    pub network: Arc<Network>,
+    /// The boxes of its inputs.
+    pub inputs: Vec<Region>,
+    /// The ball that cuts the first, if any.
     pub ball: Option<Ball>,
     /// What must hold of its outputs.
     pub property: Property,
@@ -26,17 +27,21 @@ pub struct Question<'a> {
     pub deadline: Deadline,
 }
 
-impl Question<'_> {
+impl Question {
     /// In words: how far inputs vary, and what is asked.
     pub fn about(&self) -> String {
-        let widths = self.inputs.iter().map(|x| x.high - x.low);
-        let (all, varying) = (self.inputs.len(), widths.clone().filter(|width| *width > 0.0).count());
+        let widths = self.inputs.iter().flatten().map(|x| x.high - x.low);
+        let (all, varying) = (widths.clone().count(), widths.clone().filter(|width| *width > 0.0).count());
         let widest = widths.fold(0.0, f64::max);
         let ball = if self.ball.is_some() { " in a ball" } else { "" };
         let rows = &self.property.rows;
         let asked = match self.property.leader() {
             Some(leader) => format!("output {leader} is the largest of {}", rows[0].coefficients.len()),
             None => format!("a condition on {} linear functions of the outputs", rows.len()),
+        };
+        let asked = match &self.property.errors {
+            Some((_, limit)) => format!("the mean error of the forecast is below {limit:.6}"),
+            None => asked,
         };
         format!("{varying} of {all} inputs vary by up to {widest:.6}{ball}; {asked}")
     }
@@ -51,9 +56,14 @@ const CLAIM: [&str; 6] = ["value", "lower", "upper", "lower_by", "upper_by", "wa
 /// What is split.
 #[derive(Clone, Copy, PartialEq)]
 enum Split {
-    Input,
-    Neuron { value: usize },
-    Start { ode: usize, value: usize },
+    /// Of the network, also an input.
+    Neuron {
+        value: usize,
+    },
+    Start {
+        ode: usize,
+        value: usize,
+    },
 }
 
 /// One side of a split.
@@ -91,7 +101,7 @@ struct Known {
     boxes: Vec<Region>,
     graphs: BTreeMap<usize, Rc<Graph>>,
     constraints: Vec<Constraint>,
-    cuts: Vec<Linear>,
+    cuts: Vec<Row>,
     shown: Vec<bool>,
     /// Slopes beside functions made of pieces.
     tangents: Tangents,
@@ -112,7 +122,7 @@ pub struct Count {
 
 /// Checks a proof.
 pub fn check(question: &Question, proof: &Value) -> Result<Count, Fault> {
-    let network = question.network;
+    let network = &question.network;
     let boxes = network.nodes.iter().map(|node| vec![Interval::ALL; node.shape.count()]).collect();
     let shown = vec![false; question.property.rows.len()];
     let (constraints, cuts, tangents) = (vec![], vec![], Tangents::default());
@@ -123,7 +133,7 @@ pub fn check(question: &Question, proof: &Value) -> Result<Count, Fault> {
 }
 
 struct Checker<'a> {
-    question: &'a Question<'a>,
+    question: &'a Question,
     count: Count,
     /// How many more intervals may be kept.
     room: usize,
@@ -159,7 +169,7 @@ impl Checker<'_> {
 
     /// Cuts, over what is known from above and by the splits, then boxes and graphs, then rows.
     fn work(&mut self, fields: &Fields, known: &mut Known) -> Result<(), Fault> {
-        let network = self.question.network;
+        let network: &Network = &self.question.network;
         let claims = by_value(fields.list("boxes")?, "value", &CLAIM, network)?;
         let graphs = by_value(fields.list("graphs")?, "ode", &["ode", "form", "vertices", "end"], network)?;
         for index in 0..network.nodes.len() {
@@ -192,9 +202,9 @@ impl Checker<'_> {
 
     /// The box of a value, by its rule, what the node above knew, and splits on it.
     fn value(&mut self, index: usize, graph: Option<&Value>, known: &mut Known) -> Result<(), Fault> {
-        let network = self.question.network;
+        let network: &Network = &self.question.network;
         let fresh = match &network.nodes[index].operator {
-            Operator::Input => self.question.inputs.clone(),
+            Operator::Input => self.question.inputs[index].clone(),
             Operator::Ode(ode) => self.ode(index, ode, graph, known)?,
             _ if graph.is_some() => return Err(Fault::Malformed("a graph where there is no ODE".into())),
             _ => image(network, index, &known.boxes, Interval::ZERO),
@@ -238,7 +248,7 @@ impl Checker<'_> {
     /// A box that is claimed, entry by entry, because rows say so.
     fn claim(&mut self, claim: &Value, value: usize, known: &mut Known) -> Result<(), Fault> {
         let fields = Fields::of(claim, &CLAIM)?;
-        let network = self.question.network;
+        let network: &Network = &self.question.network;
         let count = network.nodes[value].shape.count();
         let ways: Vec<Way> =
             fields.list("ways")?.iter().map(|way| self.way(way, known)).collect::<Result<_, _>>()?;
@@ -273,7 +283,7 @@ impl Checker<'_> {
     }
 
     fn way(&self, value: &Value, known: &Known) -> Result<Way, Fault> {
-        Way::read(value, self.question.network, known.constraints.len(), known.cuts.len())
+        Way::read(value, &self.question.network, known.constraints.len(), known.cuts.len())
     }
 
     /// A row of the property.
@@ -303,7 +313,7 @@ impl Checker<'_> {
     }
 
     /// A row on the inputs that is nowhere positive in this part.
-    fn cut(&mut self, value: &Value, known: &Known) -> Result<Linear, Fault> {
+    fn cut(&mut self, value: &Value, known: &Known) -> Result<Row, Fault> {
         let fields = Fields::of(value, &["constraint", "way"])?;
         let constraint = known.constraints[fields.index("constraint", known.constraints.len())?];
         let way = self.way(fields.get("way")?, known)?;
@@ -311,9 +321,7 @@ impl Checker<'_> {
             return Err(Fault::Malformed("a way of a cut with stops, multipliers or cuts".into()));
         }
         let (value, row) = self.constraint_row(&constraint, 1.0, known)?;
-        let row = self.back(value, row, &way, known)?;
-        let none = || vec![0.0; self.question.inputs.len()];
-        Ok(Linear { coefficients: row.on.get(&0).cloned().unwrap_or_else(none), constant: row.constant })
+        self.back(value, row, &way, known)
     }
 
     /// A function of a value that is nowhere positive where a constraint holds: the value that is split itself or, of a
@@ -324,10 +332,9 @@ impl Checker<'_> {
         factor: f64,
         known: &Known,
     ) -> Result<(usize, Linear), Fault> {
-        let network = self.question.network;
+        let network: &Network = &self.question.network;
         let length = |value: usize| network.nodes[value].shape.count();
         match constraint.split {
-            Split::Input => Ok((0, constraint.nowhere_positive(length(0), factor))),
             Split::Neuron { value } => Ok((value, constraint.nowhere_positive(length(value), factor))),
             Split::Start { ode: which, value } => {
                 let Operator::Ode(ode) = &network.nodes[which].operator else {
@@ -348,11 +355,12 @@ impl Checker<'_> {
         let mut row = self.back(value, of, way, known)?;
         for &(cut, factor) in &way.cuts {
             let cut = &known.cuts[cut];
-            let inputs = &known.boxes[0];
-            let times = Linear { coefficients: vec![0.0; inputs.len()], constant: 0.0 };
-            let mut times = times.plus(Interval::point(factor), &cut.coefficients, inputs);
-            times.constant = add_down(times.constant, (factor * Interval::point(cut.constant)).low);
-            row.add(0, times, inputs);
+            for (&input, coefficients) in &cut.on {
+                let boxes = &known.boxes[input];
+                let nothing = Linear { coefficients: vec![0.0; boxes.len()], constant: 0.0 };
+                row.add(input, nothing.plus(Interval::point(factor), coefficients, boxes), boxes);
+            }
+            row.constant = add_down(row.constant, (factor * Interval::point(cut.constant)).low);
         }
         let mut bound = row.constant;
         for (&value, coefficients) in &row.on {
@@ -371,7 +379,7 @@ impl Checker<'_> {
     fn back(&mut self, value: usize, of: Linear, way: &Way, known: &Known) -> Result<Row, Fault> {
         self.question.deadline.check()?;
         self.count.rows += 1;
-        let network = self.question.network;
+        let network: &Network = &self.question.network;
         let (boxes, slopes, tangents) = (&known.boxes, &way.slopes, &known.tangents);
         let lines = Values { network, boxes, time: Interval::ZERO, slopes, tangents };
         let mut extra: BTreeMap<usize, Vec<Linear>> = BTreeMap::new();
@@ -384,11 +392,11 @@ impl Checker<'_> {
             for part in extra.remove(&index).unwrap_or_default() {
                 row.add(index, part, &known.boxes[index]);
             }
-            if index == 0 || way.stops.contains(&index) {
+            let node = &network.nodes[index];
+            if matches!(node.operator, Operator::Input) || way.stops.contains(&index) {
                 continue;
             }
             let Some(of) = row.on.remove(&index) else { continue };
-            let node = &network.nodes[index];
             if let Operator::Ode(ode) = &node.operator {
                 let missing = |what: &str| Fault::wrong(format!("value {index}: no {what} for this ODE"));
                 let graph = known.graphs.get(&index).ok_or_else(|| missing("graph"))?;
@@ -406,13 +414,13 @@ impl Checker<'_> {
 
     /// Both parts of a case distinction.
     fn split(&mut self, value: &Value, known: &Known) -> Result<(), Fault> {
-        let network = self.question.network;
+        let network: &Network = &self.question.network;
         let fields = Fields::of(value, &["kind", "at", "entry", "parts", "input", "value", "ode"])?;
         let count = network.nodes.len();
         let (split, entries) = match fields.text("kind")? {
             "input" => {
-                fields.index("input", 1)?;
-                (Split::Input, network.nodes[0].shape.count())
+                let value = fields.index("input", network.inputs())?;
+                (Split::Neuron { value }, network.nodes[value].shape.count())
             }
             "neuron" => {
                 let value = fields.index("value", count)?;
@@ -448,7 +456,6 @@ impl Checker<'_> {
 fn cut_by_splits(index: usize, known: &mut Known) -> Result<(), Fault> {
     for constraint in &known.constraints {
         match constraint.split {
-            Split::Input if index == 0 => constraint.cut(&mut known.boxes[0])?,
             Split::Neuron { value } if value == index => constraint.cut(&mut known.boxes[index])?,
             _ => {}
         }

@@ -108,8 +108,9 @@ pub trait Knowledge {
     fn shift(&self, index: usize, row: usize) -> Interval;
     /// Lines below and above the activation that makes a value, for entry `entry`.
     fn lines(&self, index: usize, entry: usize, curve: Curve) -> (Line, Line);
-    /// Planes below and above the product or maximum that makes a value, for entry `entry`.
-    fn planes(&self, index: usize, entry: usize) -> (Plane, Plane);
+    /// Planes below and above the product (or the maximum, if that makes value `index`) of two of its arguments, for entry
+    /// `entry`.
+    fn planes(&self, index: usize, of: (usize, usize), entry: usize) -> (Plane, Plane);
 }
 
 /// `x` times the first argument plus `y` times the second one plus `constant`.
@@ -237,7 +238,7 @@ pub fn back(network: &Network, index: usize, row: &mut Row, of: Vec<f64>, known:
             let none = || vec![Interval::ZERO; of.len()];
             let (mut on_first, mut on_second) = (none(), none());
             for (entry, &a) in of.iter().enumerate().filter(|(_, a)| **a != 0.0) {
-                let (lower, upper) = known.planes(index, entry);
+                let (lower, upper) = known.planes(index, (node.arguments[0], node.arguments[1]), entry);
                 let plane = if a > 0.0 { lower } else { upper };
                 constant = nothing_if_nan(add_down(constant, mul_down(a, plane.constant)));
                 on_first[entry] = a * Interval::point(plane.x);
@@ -249,9 +250,33 @@ pub fn back(network: &Network, index: usize, row: &mut Row, of: Vec<f64>, known:
                 constant = 0.0;
             }
         }
-        Operator::Sum => {
-            for &argument in &node.arguments {
-                row.add(argument, Linear { coefficients: of.clone(), constant: 0.0 }, known.boxes(argument));
+        // g + u y − u g: planes beside both products.
+        Operator::Blend => {
+            let [u, g, y] = [node.arguments[0], node.arguments[1], node.arguments[2]];
+            let mut on = [(); 3].map(|()| vec![Interval::ZERO; of.len()]);
+            let mut constant = 0.0;
+            for (entry, &a) in of.iter().enumerate().filter(|(_, a)| **a != 0.0) {
+                let (old, new) = (known.planes(index, (u, y), entry), known.planes(index, (u, g), entry));
+                let (old, new) = if a > 0.0 { (old.0, new.1) } else { (old.1, new.0) };
+                let times = |x: Interval| a * x;
+                on[0][entry] = times(Interval::point(old.x) - Interval::point(new.x));
+                on[1][entry] = times(Interval::ONE - Interval::point(new.y));
+                on[2][entry] = times(Interval::point(old.y));
+                let constants = times(Interval::point(old.constant) - Interval::point(new.constant));
+                constant = nothing_if_nan(add_down(constant, constants.low));
+            }
+            for (argument, on) in [u, g, y].into_iter().zip(on) {
+                let boxes = known.boxes(argument);
+                row.add(argument, Linear::settle(on.into_iter(), constant, boxes), boxes);
+                constant = 0.0;
+            }
+        }
+        Operator::Sum(factors) => {
+            for (&argument, &factor) in node.arguments.iter().zip(factors) {
+                let (boxes, factor) = (known.boxes(argument), Interval::point(factor));
+                let on =
+                    of.iter().map(|&a| if factor == Interval::ONE { Interval::point(a) } else { a * factor });
+                row.add(argument, Linear::settle(on, 0.0, boxes), boxes);
             }
         }
         Operator::Concat => {
@@ -369,10 +394,9 @@ impl Knowledge for Values<'_> {
         }
     }
 
-    fn planes(&self, index: usize, entry: usize) -> (Plane, Plane) {
-        let node = &self.network.nodes[index];
-        let (x, y) = (self.boxes[node.arguments[0]][entry], self.boxes[node.arguments[1]][entry]);
-        match node.operator {
+    fn planes(&self, index: usize, (x, y): (usize, usize), entry: usize) -> (Plane, Plane) {
+        let (x, y) = (self.boxes[x][entry], self.boxes[y][entry]);
+        match self.network.nodes[index].operator {
             Operator::Maximum => Plane::of_maximum(x, y),
             _ => Plane::of_product(x, y),
         }
@@ -413,9 +437,8 @@ impl Knowledge for Changes<'_> {
         (lower, Line { slope: -upper.slope, intercept: -upper.intercept })
     }
 
-    fn planes(&self, index: usize, entry: usize) -> (Plane, Plane) {
+    fn planes(&self, index: usize, (x, y): (usize, usize), entry: usize) -> (Plane, Plane) {
         let node = &self.network.nodes[index];
-        let (x, y) = (node.arguments[0], node.arguments[1]);
         let (dx, dy) = (self.now.changes[x][entry], self.now.changes[y][entry]);
         if let Operator::Maximum = node.operator {
             let only = |x: f64, y: f64| (Plane { x, y, constant: 0.0 }, Plane { x, y, constant: 0.0 });
@@ -463,7 +486,7 @@ fn line_below_change(slopes: Interval, d: Interval, change: Interval) -> Line {
 }
 
 /// Refused unless the number of entries is right.
-pub fn fits(numbers: &[f64], expected: usize, what: &str) -> Result<(), Fault> {
+pub fn fits<T>(numbers: &[T], expected: usize, what: &str) -> Result<(), Fault> {
     match numbers.len() == expected {
         true => Ok(()),
         false => Err(Fault::Malformed(format!("{what}: {} numbers instead of {expected}", numbers.len()))),

@@ -18,10 +18,14 @@ pub fn image(network: &Network, index: usize, boxes: &[Region], time: Interval) 
             argument(0).zip(factors).zip(shifts).map(|((&x, &factor), &shift)| x * factor + shift).collect()
         }
         Operator::Curve(curve) => argument(0).map(|&x| curve.image(x)).collect(),
-        Operator::Sum => {
-            let add =
-                |sum: Region, &next: &usize| sum.iter().zip(&boxes[next]).map(|(&a, &b)| a + b).collect();
-            node.arguments[1..].iter().fold(boxes[node.arguments[0]].clone(), add)
+        Operator::Sum(factors) => {
+            let terms = node.arguments.iter().zip(factors);
+            let terms = terms.map(|(&from, &by)| boxes[from].iter().map(|&x| x.times(by)).collect());
+            terms.reduce(|a: Region, b| each(&a, &b, |a, b| a + b)).unwrap_or_default()
+        }
+        Operator::Blend => {
+            let [u, new, old] = [0, 1, 2].map(|i| &boxes[node.arguments[i]]);
+            (0..u.len()).map(|i| blend(u[i], new[i], old[i])).collect()
         }
         Operator::Product => each(&boxes[node.arguments[0]], &boxes[node.arguments[1]], |x, y| x * y),
         Operator::Maximum => each(&boxes[node.arguments[0]], &boxes[node.arguments[1]], Interval::max),
@@ -29,6 +33,16 @@ pub fn image(network: &Network, index: usize, boxes: &[Region], time: Interval) 
             node.arguments.iter().flat_map(|&argument| boxes[argument].iter().copied()).collect()
         }
     }
+}
+
+/// (1 − u) g + u y: grows with g and y, since u is from 0 to 1, and is linear in u, so it is least at an end of u.
+fn blend(u: Interval, g: Interval, y: Interval) -> Interval {
+    let at = |u: f64, g: f64, y: f64| {
+        (Interval::ONE - Interval::point(u)) * Interval::point(g) + u * Interval::point(y)
+    };
+    let (first, last) = (u.low.clamp(0.0, 1.0), u.high.clamp(0.0, 1.0));
+    let low = at(first, g.low, y.low).low.min(at(last, g.low, y.low).low);
+    Interval::new(low, at(first, g.high, y.high).high.max(at(last, g.high, y.high).high))
 }
 
 /// Which of two numbers is the larger one wherever they are in their intervals.
@@ -104,7 +118,11 @@ pub fn change(
             };
             (0..changes[x].len()).map(one).collect()
         }
-        _ => image(network, index, changes, time),
+        // Only networks for series have them, outside of their ODE.
+        Operator::Blend => vec![Interval::ALL; node.shape.count()],
+        Operator::Input | Operator::Ode(_) | Operator::Sum(_) | Operator::Concat => {
+            image(network, index, changes, time)
+        }
     }
 }
 

@@ -14,16 +14,20 @@ use crate::steps::{Form, Start, step};
 /// Checks that a point is in the region and that the property certainly does not hold there.
 pub fn check(question: &Question, value: &Value) -> Result<Vec<f64>, Fault> {
     let fields = Fields::of(value, &["inputs", "actions", "outputs"])?;
-    let [point] = fields.list("inputs")? else { return Err(Fault::Malformed("not one input".into())) };
-    let point = floats(point)?;
-    fits(&point, question.inputs.len(), "the witness")?;
-    let boxes: Region = point.iter().map(|&x| Interval::point(x)).collect();
-    holds(&question.inputs, &boxes, "the witness is not in the region")?;
-    if question.ball.as_ref().is_some_and(|ball| !ball.holds(&point)) {
+    let inputs = fields.list("inputs")?;
+    fits(inputs, question.inputs.len(), "inputs")?;
+    let inputs: Vec<Vec<f64>> = inputs.iter().map(floats).collect::<Result<_, _>>()?;
+    let mut boxes: Vec<Region> = Vec::new();
+    for (point, region) in inputs.iter().zip(&question.inputs) {
+        fits(point, region.len(), "the witness")?;
+        boxes.push(point.iter().map(|&x| Interval::point(x)).collect());
+        holds(region, &boxes[boxes.len() - 1], "the witness is not in the region")?;
+    }
+    if question.ball.as_ref().is_some_and(|ball| !ball.holds(&inputs[0])) {
         return Err(Fault::wrong("the witness is not certain to be in the ball"));
     }
     let mut claims = fields.list("actions")?.iter();
-    let outputs = run(question.network, boxes, &mut |ode, state| {
+    let outputs = run(&question.network, boxes, &mut |ode, state| {
         let claim = claims.next().ok_or_else(|| Fault::wrong("no actions"))?;
         let numbers: Vec<i64> = list(claim)?.iter().map(integer).collect::<Result<_, _>>()?;
         let (end, moves) = solve(ode, state, numbers.len(), question.deadline)?;
@@ -52,11 +56,11 @@ fn broken(row: &PropertyRow, outputs: &Region) -> bool {
 /// Runs a network on small boxes; `solve` finds the end of an ODE.
 pub fn run(
     network: &Network,
-    input: Region,
+    inputs: Vec<Region>,
     solve: &mut dyn FnMut(&Ode, Region) -> Result<Region, Fault>,
 ) -> Result<Region, Fault> {
-    let mut boxes = vec![input];
-    for (index, node) in network.nodes.iter().enumerate().skip(1) {
+    let mut boxes = inputs;
+    for (index, node) in network.nodes.iter().enumerate().skip(boxes.len()) {
         boxes.push(match &node.operator {
             Operator::Ode(ode) => {
                 let state = boxes[node.arguments[0]].clone();

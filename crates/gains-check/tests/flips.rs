@@ -4,11 +4,12 @@
 
 mod support;
 
-use gains_check::cbor::{self, Value};
+use gains_check::cbor;
 use gains_check::fault::Deadline;
 use gains_check::interval::Interval;
+use gains_check::proof::Question;
 use gains_check::witness::{run, solve};
-use gains_check::{Holds, Model, check};
+use gains_check::{Holds, Model, check, question, top};
 use support::{Item, kinds_cases, small_cases};
 
 /// Flips `count` random bits, one at a time, in proofs that hold.
@@ -38,37 +39,22 @@ fn flip(count: usize, seed: u64) {
 /// Points of the region of an accepted certificate, at random and in corners, must have the property.
 fn try_points(model: &Model, bytes: &[u8], random: &mut fastrand::Rng) {
     let value = cbor::read(bytes).unwrap();
-    let get = |value: &Value, key: &str| -> Option<usize> {
-        let Value::Map(entries) = value else { panic!("not a map") };
-        entries.iter().position(|(other, _)| *other == key)
-    };
-    let Value::Map(top) = &value else { panic!("not a map") };
-    let region = &top[get(&value, "region").unwrap()].1;
-    let Value::Map(entries) = region else { panic!("not a map") };
-    let Value::Array(boxes) = &entries[get(region, "boxes").unwrap()].1 else { panic!("not a list") };
-    let inputs = gains_check::certificate::region(&boxes[0], model.network.nodes[0].shape.count()).unwrap();
-    let ball = get(region, "ball")
-        .map(|ball| gains_check::certificate::Ball::read(&entries[ball].1, inputs.len()).unwrap());
-    let outputs = model.network.nodes[model.network.output].shape.count();
-    let property =
-        gains_check::certificate::Property::read(&top[get(&value, "property").unwrap()].1, outputs).unwrap();
+    let Question { network, inputs, ball, property, .. } =
+        question(model, &top(&value).unwrap(), Deadline::default()).unwrap();
     for _ in 0..4 {
         let corner = random.bool();
-        let point: Vec<f64> = inputs
-            .iter()
-            .map(|x| {
-                if corner {
-                    [x.low, x.high][random.usize(..2)]
-                } else {
-                    x.low + (x.high - x.low) * random.f64()
-                }
-            })
-            .collect();
-        if ball.as_ref().is_some_and(|ball| !ball.holds(&point)) {
+        let mut inside = |x: &Interval| match corner {
+            true => [x.low, x.high][random.usize(..2)],
+            false => x.low + (x.high - x.low) * random.f64(),
+        };
+        let points: Vec<Vec<f64>> =
+            inputs.iter().map(|input| input.iter().map(&mut inside).collect()).collect();
+        if ball.as_ref().is_some_and(|ball| !ball.holds(&points[0])) {
             continue;
         }
-        let point = point.into_iter().map(Interval::point).collect();
-        let result = run(&model.network, point, &mut |ode, state| {
+        let points =
+            points.into_iter().map(|point| point.into_iter().map(Interval::point).collect()).collect();
+        let result = run(&network, points, &mut |ode, state| {
             solve(ode, state, 10_000, Deadline::default()).map(|(end, _)| end)
         });
         let Ok(result) = result else { continue };

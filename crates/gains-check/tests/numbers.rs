@@ -369,7 +369,7 @@ fn products_and_maxima_lie_between_their_planes() {
                 slopes: &slopes,
                 tangents: &tangents,
             };
-            let planes = [known.planes(3, 0), lines.planes(3, 0)];
+            let planes = [known.planes(3, (1, 2), 0), lines.planes(3, (1, 2), 0)];
             let room = 1e-14 * (scale + scale * scale);
             let at = |plane: Plane, x: f64, y: f64| plane.x * x + plane.y * y + plane.constant;
             for [p, q, x, y] in &pairs {
@@ -441,7 +441,7 @@ fn pooling_takes_the_largest() {
         let Model { network, .. } = network(image, &layer);
         let pixels: Vec<f64> = (0..40).map(|_| random.f64() - 0.5).collect();
         let point: Vec<Interval> = pixels.iter().map(|&x| point(x)).collect();
-        let found = gains_check::witness::run(&network, point, &mut |_, state| Ok(state)).unwrap();
+        let found = gains_check::witness::run(&network, vec![point], &mut |_, state| Ok(state)).unwrap();
         let places = |side: usize, kernel: usize, stride: usize, padding: usize| {
             let ends = (side + 2 * padding - kernel) / stride;
             (0..=ends).map(move |place| place * stride).collect::<Vec<_>>()
@@ -474,8 +474,8 @@ fn groups_are_normalised() {
         r#"{"type": "group_norm", "name": "n", "groups": 2, "channels": 4, "eps": 0.001, "affine": false}"#;
     let Model { network, .. } = network(r#"{"height": 2, "width": 1, "channels": 4}"#, layer);
     let x: Vec<f64> = (0..8).map(|_| random.f64() * 3.0).collect();
-    let found =
-        gains_check::witness::run(&network, x.iter().map(|&x| point(x)).collect(), &mut |_, state| Ok(state));
+    let input = x.iter().map(|&x| point(x)).collect();
+    let found = gains_check::witness::run(&network, vec![input], &mut |_, state| Ok(state));
     for (i, found) in found.unwrap().iter().enumerate() {
         let group: Vec<f64> = (0..8).filter(|j| j % 4 / 2 == i % 4 / 2).map(|j| x[j]).collect();
         let mean = group.iter().sum::<f64>() / 4.0;

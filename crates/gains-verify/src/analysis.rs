@@ -208,8 +208,10 @@ impl<'a> Analysis<'a> {
     }
 
     fn push_plain(&mut self, value: usize, operator: &Operator, from: &[usize]) -> Result<(), Reason> {
+        // Behind an ODE block there is nothing recurrent any more.
+        let early = self.recurrent && (self.room == Room::None || self.graphs.iter().all(Option::is_none));
         if let Operator::Curve(activation) = operator
-            && !self.recurrent
+            && !early
         {
             self.refine(from[0], *activation == Activation::Relu)?;
         }
@@ -228,7 +230,7 @@ impl<'a> Analysis<'a> {
             _ => None,
         };
         let mut lines = PreparedLines::new();
-        if let (Known::Curve(curve), false) = (&known, self.recurrent) {
+        if let (Known::Curve(curve), false) = (&known, self.recurrent && self.room == Room::None) {
             lines = self
                 .recipe
                 .slopes
@@ -283,6 +285,7 @@ impl<'a> Analysis<'a> {
 
     fn push_ode(&mut self, ode: &'a Ode, from: usize, assumed: &[Assumption]) -> Result<(), Reason> {
         match self.recurrent {
+            true if self.recipe.polish && self.room == Room::ForClaims => self.refine(from, false)?,
             true if self.recipe.polish => self.refine_by_pairs(from)?,
             true => {}
             false => self.refine(from, false)?,

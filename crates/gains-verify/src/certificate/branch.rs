@@ -24,6 +24,7 @@ use crate::ledger::Ledger;
 use crate::limits::{Clock, Reason};
 use crate::looseness::Journey;
 use crate::method::{Method, Variant};
+use crate::property::Property;
 use crate::steps::{Room, Side, StepForm};
 
 /// Rounds of gradient ascent for a row in a part.
@@ -41,6 +42,7 @@ pub(super) struct Brancher<'b> {
     /// The program from the front's output on, which is its only input.
     behind: &'b Program,
     rows: &'b Rows,
+    property: &'b Property,
     domain: Domain,
     clock: Clock<'b>,
     room: Room,
@@ -88,6 +90,15 @@ struct Tried {
     shown: Option<(f64, Way)>,
 }
 
+/// Claims at a node what was shown of a row; gives back what was not shown.
+fn note(tried: Tried, node: &mut Node, known: &mut [f64]) -> Option<Tried> {
+    let Some((bound, way)) = &tried.shown else { return Some(tried) };
+    let row = tried.target.row;
+    known[row] = *bound;
+    node.rows.push(RowClaim { row, way: way.clone(), bound: *bound });
+    None
+}
+
 impl<'b> Brancher<'b> {
     /// Prepares to split the region of an analysis; nothing if the network has nothing in front of its first ODE block
     /// that could be split.
@@ -95,11 +106,12 @@ impl<'b> Brancher<'b> {
         analysis: &Analysis<'_>,
         behind: &'b Program,
         rows: &'b Rows,
+        property: &'b Property,
         clock: Clock<'b>,
     ) -> Option<Self> {
         let front = Front::new(&analysis.enclosed())?;
         let domain = Domain::new(&joined(front.region()));
-        Some(Self { front, behind, rows, domain, clock, room: Room::ForClaims })
+        Some(Self { front, behind, rows, property, domain, clock, room: Room::ForClaims })
     }
 
     /// A proof over the whole region, without what is claimed of the front there.
@@ -118,17 +130,26 @@ impl<'b> Brancher<'b> {
         let mut node = Node { graphs: self.graphs(&part), ..Node::default() };
         node.boxes = self.boxes_behind(&part);
         let mut open = Vec::new();
+        let mut known = vec![f64::NEG_INFINITY; self.rows.count];
         for row in 0..self.rows.count {
-            let tried = self.tuned(row, &part)?;
-            match &tried.shown {
-                Some((bound, way)) => node.rows.push(RowClaim { row, way: way.clone(), bound: *bound }),
-                None => open.push(tried),
+            if self.property.open_rows(&known).contains(&row) {
+                open.extend(note(self.tuned(row, &part)?, &mut node, &mut known));
             }
         }
-        if !open.is_empty() {
-            node.split = Some(Box::new(self.split(&part, &open)?));
-        }
+        node.split = self.rest(&part, open, &known)?;
         Ok(node)
+    }
+
+    /// What is left to do in a part where so much of the rows is known: nothing, or a split for those that still matter.
+    fn rest(
+        &self,
+        part: &Part<'b>,
+        mut open: Vec<Tried>,
+        known: &[f64],
+    ) -> Result<Option<Box<SplitClaim>>, Reason> {
+        let matter = self.property.open_rows(known);
+        open.retain(|tried| matter.contains(&tried.target.row));
+        if matter.is_empty() { Ok(None) } else { Ok(Some(Box::new(self.split(part, &open, known)?))) }
     }
 
     fn analyse(&self, start: &BoxVec) -> Result<Analysis<'b>, Reason> {
@@ -289,15 +310,19 @@ impl<'b> Brancher<'b> {
         part.analysis.box_claims().iter().map(moved).collect()
     }
 
-    /// Splits a part across the neuron that costs its worst row most, and proves both halves.
-    fn split(&self, part: &Part<'b>, open: &[Tried]) -> Result<SplitClaim, Reason> {
-        let worst = open.iter().min_by(|a, b| a.solved.bound.total_cmp(&b.solved.bound));
+    /// Splits a part across the neuron that costs most the row on which the property hangs, and proves both halves.
+    fn split(&self, part: &Part<'b>, open: &[Tried], known: &[f64]) -> Result<SplitClaim, Reason> {
+        let mut bounds = known.to_vec();
+        open.iter().for_each(|tried| bounds[tried.target.row] = tried.solved.bound);
+        let hanging = self.property.hanging_on(&bounds);
+        let worst = open.iter().find(|tried| Some(tried.target.row) == hanging);
+        let worst = worst.or_else(|| open.iter().max_by(|a, b| a.solved.bound.total_cmp(&b.solved.bound)));
         let loose = || Reason::Loose { margin: worst.map_or(f64::NEG_INFINITY, |worst| worst.solved.bound) };
         let (layer, neuron, at) = worst.and_then(|worst| self.choose(part, worst)).ok_or_else(loose)?;
         let place = SplitPlace::Neuron(self.front.argument(layer));
         let mut parts = [Node::default(), Node::default()];
         for (side, node) in [Side::Below, Side::Above].into_iter().zip(&mut parts) {
-            *node = self.half(part, Split { layer, neuron, at, side }, open)?;
+            *node = self.half(part, Split { layer, neuron, at, side }, open, known)?;
         }
         Ok(SplitClaim { place, entry: neuron, at, parts })
     }
@@ -318,7 +343,8 @@ impl<'b> Brancher<'b> {
     }
 
     /// One half of a part.
-    fn half(&self, parent: &Part<'b>, split: Split, open: &[Tried]) -> Result<Node, Reason> {
+    fn half(&self, parent: &Part<'b>, split: Split, open: &[Tried], known: &[f64]) -> Result<Node, Reason> {
+        let mut known = known.to_vec();
         let mut part = parent.clone();
         let mut node = Node::default();
         split.side.cut(&mut part.values[self.front.argument(split.layer)], split.neuron, split.at);
@@ -347,17 +373,12 @@ impl<'b> Brancher<'b> {
         }
         let mut left = Vec::new();
         for tried in open {
-            let (tried, _) = self.attempt(tried.target.clone(), &part)?;
-            match &tried.shown {
-                Some((bound, way)) => {
-                    node.rows.push(RowClaim { row: tried.target.row, way: way.clone(), bound: *bound });
-                }
-                None => left.push(tried),
+            if self.property.open_rows(&known).contains(&tried.target.row) {
+                let (tried, _) = self.attempt(tried.target.clone(), &part)?;
+                left.extend(note(tried, &mut node, &mut known));
             }
         }
-        if !left.is_empty() {
-            node.split = Some(Box::new(self.split(&part, &left)?));
-        }
+        node.split = self.rest(&part, left, &known)?;
         Ok(node)
     }
 

@@ -7,6 +7,17 @@ use gains_ode::timeline::Place;
 use crate::graph_pull::RowForm;
 use crate::steps::StepForm;
 
+/// All of a series but its numbers: what a network for series is laid out for.
+#[derive(Clone, Debug)]
+pub struct SeriesClaim {
+    /// When there is a point.
+    pub times: Vec<f64>,
+    /// Point by point, what of its features is observed.
+    pub observed: Vec<bool>,
+    /// The time that is forecast.
+    pub target: f64,
+}
+
 /// What is shown of a part of the region.
 #[derive(Clone, Debug, Default)]
 pub struct Node {

@@ -6,13 +6,13 @@ use gains_core::{BoxVec, LowerSlope};
 use gains_ode::{Action, Place};
 
 use super::claim::{
-    BoxClaim, CutClaim, GraphClaim, LinesChoice, Node, OdeWay, PiecedLines, RowClaim, SplitClaim, SplitPlace,
-    VertexClaim, Way,
+    BoxClaim, CutClaim, GraphClaim, LinesChoice, Node, OdeWay, PiecedLines, RowClaim, SeriesClaim,
+    SplitClaim, SplitPlace, VertexClaim, Way,
 };
 use super::{Certificate, Evidence};
 use crate::ball::Norm;
 use crate::graph_pull::RowForm;
-use crate::property::{Condition, LinearRow, Relation};
+use crate::property::{Condition, LinearRow, Property, Relation};
 use crate::steps::StepForm;
 
 /// The version of the format.
@@ -20,6 +20,7 @@ const VERSION: u64 = 1;
 
 /// Tags of typed arrays, little endian (RFC 8746).
 mod tag {
+    pub const UINT8: u64 = 64;
     pub const UINT16: u64 = 69;
     pub const FLOAT32: u64 = 85;
     pub const FLOAT64: u64 = 86;
@@ -36,7 +37,7 @@ pub fn to_cbor(certificate: &Certificate, model: &[u8; 32], about: &[(&str, Valu
             ("falsified", "witness", witness)
         }
     };
-    let whole = map([
+    let whole = [
         ("format", text("gains-certificate")),
         ("version", VERSION.into()),
         ("model", Value::Bytes(model.to_vec())),
@@ -46,7 +47,9 @@ pub fn to_cbor(certificate: &Certificate, model: &[u8; 32], about: &[(&str, Valu
         ("claim", text(claim)),
         (key, evidence),
         ("about", map(about.iter().cloned())),
-    ]);
+    ];
+    let series = certificate.series.iter().map(|claim| ("series", series(claim)));
+    let whole = map(whole.into_iter().chain(series));
     let mut bytes = Vec::new();
     // Writing to memory does not fail, and nothing in here is anything CBOR could not hold.
     let written = ciborium::into_writer(&whole, &mut bytes);
@@ -90,6 +93,11 @@ fn shorts(values: &[u16]) -> Value {
     Value::Tag(tag::UINT16, Box::new(Value::Bytes(bytes)))
 }
 
+fn flags(values: &[bool]) -> Value {
+    let bytes = values.iter().map(|flag| u8::from(*flag)).collect();
+    Value::Tag(tag::UINT8, Box::new(Value::Bytes(bytes)))
+}
+
 fn ends(values: &BoxVec) -> Value {
     Value::Array(vec![floats(&values.lower), floats(&values.upper)])
 }
@@ -105,7 +113,21 @@ fn region(certificate: &Certificate) -> Value {
     map([boxes].into_iter().chain(ball))
 }
 
+fn series(claim: &SeriesClaim) -> Value {
+    let SeriesClaim { times, observed, target } = claim;
+    map([("times", floats(times)), ("observed", flags(observed)), ("target", Value::Float(*target))])
+}
+
 fn property(certificate: &Certificate) -> Value {
+    if let Property::Errors(errors) = &certificate.property {
+        let observed = errors.marked();
+        let errors = [
+            ("truth", floats(&errors.shown_truth())),
+            ("observed", flags(&observed)),
+            ("limit", Value::Float(errors.limit)),
+        ];
+        return map([("errors", map(errors))]);
+    }
     let (rows, condition) = certificate.property.written_out();
     let row = |row: &LinearRow| {
         let c = vec![Value::Float(lowest(row)), Value::Float(highest(row))];

@@ -17,11 +17,13 @@ use gains_core::BoxVec;
 
 use crate::ball::Ball;
 use crate::property::Property;
-use claim::Node;
+use claim::{Node, SeriesClaim};
 
 /// A proof, or a counterexample, with everything it speaks about but the network.
 #[derive(Clone, Debug)]
 pub struct Certificate {
+    /// What a network for series was laid out for.
+    pub series: Option<SeriesClaim>,
     /// One box for each input.
     pub boxes: Vec<BoxVec>,
     /// Only inputs of this ball are considered, where there is one.

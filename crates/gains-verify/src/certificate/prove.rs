@@ -1,10 +1,14 @@
 //! From a decided problem to its certificate.
 
-use gains_core::{Activation, Arithmetic, BoxVec, Operator, Precision, Program, Rows, Step};
-use gains_ode::{Inference, Visit};
+use std::sync::Arc;
+
+use gains_core::affine::Scale;
+use gains_core::operator::blend::Blend;
+use gains_core::{Activation, AffineMap, Arithmetic, BoxVec, Operator, Precision, Program, Rows, Step};
+use gains_ode::{Inference, Observations, Visit};
 
 use super::branch::Brancher;
-use super::claim::{Node, RowClaim, SplitClaim, SplitPlace};
+use super::claim::{Node, RowClaim, SeriesClaim, SplitClaim, SplitPlace};
 use super::{Certificate, Evidence, NotWritten};
 use crate::analysis::Analysis;
 use crate::attack::Hunt;
@@ -12,7 +16,7 @@ use crate::ball::Ball;
 use crate::limits::{Clock, Reason};
 use crate::method::Method;
 use crate::problem::{Point, Problem};
-use crate::property::Property;
+use crate::property::{ErrorLimit, Property};
 use crate::steps::StepForm;
 use crate::verifier::{Report, Settings, Verdict};
 
@@ -25,17 +29,25 @@ const ROOM_OF_WITNESS: f64 = 1e-9;
 /// The part of a bound that is left to the rounding of others.
 const ROOM_BELOW: f64 = 0.01;
 
-/// Writes down why a verdict holds. `settings` are those it was found with.
+/// Writes down why a verdict holds. `settings` are those it was found with; `series` is what the program was laid out for, if
+/// it is a network for series.
 pub fn certificate(
     problem: &Problem<'_>,
+    series: Option<&Observations>,
     settings: &Settings,
     report: &Report,
     clock: Clock<'_>,
 ) -> Result<Certificate, NotWritten> {
-    if let Some(what) = unspoken(problem, settings.arithmetic) {
+    if let Some(what) = unspoken(problem, series, settings.arithmetic) {
         return Err(NotWritten::Unspoken(what));
     }
+    let laid_out = |series: &Observations| SeriesClaim {
+        times: series.times.clone(),
+        observed: series.mask.clone(),
+        target: series.target_time,
+    };
     let of = |boxes: &[BoxVec], evidence| Certificate {
+        series: series.map(laid_out),
         boxes: boxes.to_vec(),
         ball: problem.region.ball.clone(),
         property: problem.property.clone(),
@@ -44,7 +56,15 @@ pub fn certificate(
     match &report.verdict {
         Verdict::Verified => {
             let decided = report.stages.last().map_or("", |stage| &stage.name);
-            let proof = Prover::new(problem, clock).prove(decided, settings.step_form);
+            let proof = match &problem.property {
+                Property::Errors(errors) => {
+                    let program = measured(problem.program, errors);
+                    let property = Property::all(program.output_shape().len(), vec![errors.on_distances()]);
+                    let problem = Problem { program: &program, property, output: None, ..problem.clone() };
+                    Prover::new(&problem, clock).prove(decided, settings.step_form)
+                }
+                _ => Prover::new(problem, clock).prove(decided, settings.step_form),
+            };
             Ok(of(&problem.region.outer, Evidence::Proof(proof?)))
         }
         Verdict::Falsified { witness: point } => {
@@ -52,6 +72,17 @@ pub fn certificate(
         }
         Verdict::Unknown(_) | Verdict::Misclassified => Err(NotWritten::NoVerdict),
     }
+}
+
+/// A program that goes on from its outputs to how far each is from what is observed.
+fn measured(program: &Program, errors: &ErrorLimit) -> Program {
+    let (mut measured, shape) = (program.clone(), program.output_shape());
+    let shifts = errors.shown_truth().iter().map(|truth| -truth).collect();
+    let away = AffineMap::Scale(Scale::affine(shape, vec![1.0; shape.len()], shifts));
+    for operator in [Operator::Affine(Arc::new(away)), Operator::Curve(Activation::Absolute)] {
+        measured.push(operator.into(), vec![measured.output()], shape);
+    }
+    measured
 }
 
 /// The run at a point that breaks the property.
@@ -72,20 +103,16 @@ fn witness(problem: &Problem<'_>, point: &Point, clock: Clock<'_>) -> Result<Evi
 }
 
 /// What a certificate of a problem would have to speak about and cannot.
-fn unspoken(problem: &Problem<'_>, arithmetic: Arithmetic) -> Option<String> {
+fn unspoken(problem: &Problem<'_>, series: Option<&Observations>, arithmetic: Arithmetic) -> Option<String> {
     if arithmetic != Arithmetic::Real {
         return Some("float32 programs".into());
     }
-    if matches!(problem.property, Property::Errors(_)) || problem.program.inputs().len() != 1 {
-        return Some("forecasts".into());
+    let of_series = matches!(problem.property, Property::Errors(_)) || problem.program.inputs().len() != 1;
+    if of_series && series.is_none() {
+        return Some("forecasts without their series".into());
     }
-    unspoken_of(problem.program)
-}
-
-/// Gates are made by encoders of series only.
-fn unspoken_of(program: &Program) -> Option<String> {
-    let gate = |step: &Step| matches!(step, Step::Plain(Operator::Blend(_)));
-    program.nodes().any(|(_, node)| gate(&node.operator)).then(|| "gates".into())
+    let loose = |step: &Step| matches!(step, Step::Plain(Operator::Blend(blend)) if *blend != Blend::Exact);
+    problem.program.nodes().any(|(_, node)| loose(&node.operator)).then(|| "gates as products".into())
 }
 
 /// Whether lines outside ODE blocks belong to functions made of pieces: their slopes are written for a node of the proof,
@@ -147,8 +174,7 @@ impl<'p, 'a> Prover<'p, 'a> {
         let few = self.varying() <= FEW_INPUTS;
         // What was found by halves, or by affine forms where these are few, is best looked for there again.
         let by_halves = few && matches!(decided, "bisect" | "symbolic");
-        let by_neurons =
-            self.problem.property.is_conjunction() && !by_halves && !has_pieces(self.problem.program);
+        let by_neurons = !by_halves && !has_pieces(self.problem.program);
         if let Some(shown) = best.filter(|_| by_neurons) {
             match self.branched(shown) {
                 Ok(Some(node)) => return Ok(node),
@@ -174,7 +200,9 @@ impl<'p, 'a> Prover<'p, 'a> {
         let program = self.problem.program;
         let start = program.odes().next().and_then(|(value, _)| program.node(value)).map(|node| node.from[0]);
         let Some(behind) = start.and_then(|start| program.behind(start)) else { return Ok(None) };
-        let Some(brancher) = Brancher::new(&shown.analysis, &behind, &self.rows, self.clock) else {
+        let Some(brancher) =
+            Brancher::new(&shown.analysis, &behind, &self.rows, &self.problem.property, self.clock)
+        else {
             return Ok(None);
         };
         let mut proved = brancher.prove()?;

@@ -4,6 +4,8 @@ use gains_core::arithmetic::{TINY, analysis_error, down, up};
 use gains_core::{Activation, Arithmetic, BoxVec, Interval, LowerSlope, Relaxation};
 use gains_ode::mean_absolute_error;
 
+use super::{LinearRow, Relation};
+
 /// How much worse predictions may become.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
@@ -46,9 +48,26 @@ impl ErrorLimit {
 
     /// The error of a prediction, rounded down: only what is certainly at or above the limit breaks the property.
     pub fn error(&self, prediction: &[f64]) -> f64 {
+        down_error(mean_absolute_error(prediction, &self.truth, &self.marked()), self.observed.len())
+    }
+
+    /// For every feature, whether it is observed.
+    pub(crate) fn marked(&self) -> Vec<bool> {
         let mut mask = vec![false; self.truth.len()];
         self.observed.iter().for_each(|&i| mask[i] = true);
-        down_error(mean_absolute_error(prediction, &self.truth, &mask), self.observed.len())
+        mask
+    }
+
+    /// What is observed, 0 where nothing is.
+    pub(crate) fn shown_truth(&self) -> Vec<f64> {
+        self.truth.iter().zip(self.marked()).map(|(&x, seen)| if seen { x } else { 0.0 }).collect()
+    }
+
+    /// The same property as one row on how far each output is from what is observed, `limit · n − Σ |error| > 0`.
+    pub(crate) fn on_distances(&self) -> LinearRow {
+        let coefficients = self.marked().into_iter().map(|seen| if seen { -1.0 } else { 0.0 }).collect();
+        let products = [(self.observed.len() as f64, self.limit)];
+        LinearRow::with_products(coefficients, &products, Relation::Above)
     }
 
     /// Where the error `output − truth` of each observed feature can be, given intervals of the outputs.

@@ -5,11 +5,13 @@ mod faults;
 mod grammar;
 mod parts;
 mod random;
+mod series;
 mod view;
 
 use gains_check::{Holds, Model as Checked, check};
 use gains_core::Network;
 use gains_core::model_file::{read_model, write_model};
+use gains_ode::Observations;
 use gains_testkit::Model;
 use gains_verify::certificate::prove::certificate;
 use gains_verify::certificate::{Evidence, NotWritten, encode};
@@ -60,9 +62,20 @@ impl Both {
 
     /// Decides a problem of the network and has the certificate checked.
     fn ask(&self, problem: &Problem<'_>, settings: Settings, budget: Budget<'_>) -> Outcome {
+        self.ask_about(None, problem, settings, budget)
+    }
+
+    /// The same of a network that was laid out for a series.
+    fn ask_about(
+        &self,
+        series: Option<&Observations>,
+        problem: &Problem<'_>,
+        settings: Settings,
+        budget: Budget<'_>,
+    ) -> Outcome {
         let verifier = Verifier::new(settings);
         let report = verifier.decide(problem, budget);
-        let written = certificate(problem, &verifier.settings, &report, Clock::start(budget));
+        let written = certificate(problem, series, &verifier.settings, &report, Clock::start(budget));
         let certificate = match written {
             Err(NotWritten::NoVerdict) => return Outcome::Undecided,
             Err(why) => return Outcome::NotWritten(why),

@@ -6,7 +6,7 @@ use gains_core::description::{LayerSpec, Method as Rule};
 use gains_core::model_file::Tensors;
 use gains_core::{Arithmetic, BoxVec, Rows, Shape};
 use gains_testkit::{Model, controlled, fixed, random_tensors};
-use gains_verify::property::LinearRow;
+use gains_verify::property::{Condition, LinearRow};
 use gains_verify::{Analysis, Budget, Clock, Method, Problem, Property, Region, Settings, Stage, StepForm};
 
 use crate::{Both, Outcome};
@@ -40,6 +40,11 @@ pub(crate) fn model(seed: u64, inputs: usize) -> Model {
 
 /// Asks for a part of the width more than rows show of one output.
 fn ask_for_more(seed: u64, inputs: usize, more: f64) -> Outcome {
+    ask(seed, inputs, |shown| Condition::All(vec![shown(0, more)]))
+}
+
+/// Asks for something of outputs that are above what rows show of them by a part of the width.
+fn ask(seed: u64, inputs: usize, asked: impl Fn(&dyn Fn(usize, f64) -> Condition) -> Condition) -> Outcome {
     let both = Both::new(&model(seed, inputs));
     let program = &both.network.body;
     let centre: Vec<f64> =
@@ -47,14 +52,18 @@ fn ask_for_more(seed: u64, inputs: usize, more: f64) -> Outcome {
     let lower: Vec<f64> = centre.iter().map(|x| x - 0.25).collect();
     let upper: Vec<f64> = centre.iter().map(|x| x + 0.25).collect();
     let boxes = vec![BoxVec::new(lower, upper)];
-    let rows = Rows::units(program.output_shape(), &[0]);
     let clock = Clock::start(Budget::default());
     let analysis =
         Analysis::new(program, boxes.clone(), Method::Tight, StepForm::Difference, Arithmetic::Real, clock);
-    let bounds = analysis.unwrap().bound(&rows).unwrap().lower;
-    let width = -bounds[0] - bounds[1];
-    let row = LinearRow::new(vec![1.0, 0.0], -bounds[0] - more * width);
-    let property = Property::all(2, vec![row]);
+    let analysis = analysis.unwrap();
+    let shown = |output: usize, more: f64| {
+        let bounds = analysis.bound(&Rows::units(program.output_shape(), &[output])).unwrap().lower;
+        let width = -bounds[0] - bounds[1];
+        let mut row = vec![0.0; 2];
+        row[output] = 1.0;
+        Condition::Row(LinearRow::new(row, -bounds[0] - more * width))
+    };
+    let property = Property::Linear { outputs: 2, condition: asked(&shown) };
     let problem =
         Problem { program, region: Region::boxes(boxes), property, nominal: vec![centre], output: None };
     let stages = vec![Stage::Bound(Method::Tight), Stage::Branch];
@@ -79,6 +88,31 @@ fn case_distinctions_are_accepted() {
     }
     println!("{verified} verified, {parts} nodes, not written: {missing:?}");
     assert!(verified >= 8 && parts > 2 * verified && missing.len() * 4 <= verified);
+}
+
+/// Parts in which now this, now that is shown: one of several, or some of them, is enough.
+#[test]
+fn case_distinctions_of_any_condition_are_accepted() {
+    let (mut verified, mut parts, mut missing) = (0, 0, Vec::new());
+    for seed in 0..24 {
+        let outcome = ask(seed, 70, |shown| {
+            let either = Condition::Any(vec![shown(0, 0.02), shown(1, 0.02)]);
+            match seed % 2 {
+                0 => either,
+                _ => Condition::AtLeast { needed: 2, of: vec![either, shown(0, 0.3), shown(1, -0.1)] },
+            }
+        });
+        match outcome {
+            Outcome::Verified(nodes) => {
+                verified += 1;
+                parts += nodes;
+            }
+            Outcome::NotWritten(why) => missing.push((seed, why)),
+            Outcome::Undecided | Outcome::Falsified => {}
+        }
+    }
+    println!("{verified} verified, {parts} nodes, not written: {missing:?}");
+    assert!(verified >= 6 && parts > 2 * verified && missing.len() * 4 <= verified);
 }
 
 /// The same with few inputs.

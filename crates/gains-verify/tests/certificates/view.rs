@@ -68,7 +68,8 @@ impl Said {
         let verifier = Verifier::new(Settings { stages, step_form: form, ..Settings::default() });
         let mut report = verifier.decide(&problem, budget());
         report.verdict = Verdict::Verified;
-        let Ok(written) = certificate(&problem, &verifier.settings, &report, Clock::start(budget())) else {
+        let Ok(written) = certificate(&problem, None, &verifier.settings, &report, Clock::start(budget()))
+        else {
             self.silent += 1;
             return;
         };

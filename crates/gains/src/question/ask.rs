@@ -174,7 +174,11 @@ impl Question<'_> {
         budget: Budget<'_>,
     ) -> (Answer, Result<Certificate, NotWritten>) {
         let certify = |problem: &Problem<'_>, settings: &Settings, report: &Report| {
-            certificate(problem, settings, report, Clock::start(budget))
+            let series = match &self.sample {
+                Sample::Series { observations, .. } => Some(observations),
+                Sample::Values { .. } => None,
+            };
+            certificate(problem, series, settings, report, Clock::start(budget))
         };
         let (answer, certificate) = self.decide_and(plan, seed, workers, budget, certify);
         (answer, certificate.unwrap_or(Err(NotWritten::NoVerdict)))
