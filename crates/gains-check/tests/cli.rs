@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests may fail")]
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/small").join(name)
@@ -56,6 +56,16 @@ fn what_is_claimed_is_said_and_time_is_limited() {
     assert_eq!(code, 0);
     let (code, _, error) = run(&[Path::new("--timeout"), Path::new("soon"), &model, &good]);
     assert!(code == 2 && error.contains("number of seconds"), "{error}");
+}
+
+#[test]
+fn a_reader_that_is_gone_is_no_panic() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gains-check"));
+    command.args([data("8025.safetensors"), data("8025-0-holds.cert")]);
+    let mut running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(running.stdout.take());
+    let output = running.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), &output.stderr[..]), (Some(2), &b""[..]));
 }
 
 #[test]

@@ -55,6 +55,41 @@ fn every_verdict_gets_a_certificate_that_holds() {
 }
 
 #[test]
+fn forecasts_have_certificates_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, proofs) = (folder.path().join("r.jsonl"), folder.path().join("proofs"));
+    ok(&[
+        "certify",
+        "--model",
+        "pond",
+        "--records",
+        "0..8",
+        "--eps",
+        "0.005,0.05",
+        "--method",
+        "gains",
+        "--certificates",
+        text(&proofs),
+        "--check",
+        "--out",
+        text(&out),
+    ]);
+    let decided = records(&out);
+    let decided =
+        decided.iter().filter(|record| ["verified", "falsified"].iter().any(|v| record["verdict"] == *v));
+    let mut kinds = Vec::new();
+    for record in decided {
+        assert_eq!(record["checked"], true, "{record}");
+        kinds.push(record["verdict"].as_str().unwrap().to_string());
+    }
+    assert_eq!(files(&proofs).len(), kinds.len());
+    assert!(
+        kinds.iter().any(|kind| kind == "verified") && kinds.iter().any(|kind| kind == "falsified"),
+        "{kinds:?}"
+    );
+}
+
+#[test]
 fn another_network_does_not_have_the_certificate() {
     let folder = tempfile::tempdir().unwrap();
     let proofs = folder.path().join("proofs");
