@@ -5,11 +5,19 @@ use std::time::{Duration, Instant};
 use gains_ode::{Halt, NoGrid, SolveError, Watch};
 use thiserror::Error;
 
+/// What a margin that proves nothing says.
+fn loose(margin: f64) -> String {
+    match margin == f64::NEG_INFINITY {
+        true => "they say nothing about some output".into(),
+        false => format!("the smallest certified margin is {margin:.6}"),
+    }
+}
+
 /// Why there is no verdict.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum Reason {
     /// The analysis finished; its bound does not prove the property.
-    #[error("bounds too loose: the smallest certified margin is {margin:.6}")]
+    #[error("bounds too loose: {}", loose(*.margin))]
     Loose {
         /// The smallest certified lower bound.
         margin: f64,
@@ -216,5 +224,17 @@ impl<'a> Clock<'a> {
             Some(limit) if self.elapsed() >= limit => Err(Reason::TimeLimit { seconds: limit.as_secs_f64() }),
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loose_bounds_have_a_number_only_if_there_is_one() {
+        let said = |margin| Reason::Loose { margin }.to_string();
+        assert_eq!(said(-0.25), "bounds too loose: the smallest certified margin is -0.250000");
+        assert_eq!(said(f64::NEG_INFINITY), "bounds too loose: they say nothing about some output");
     }
 }
