@@ -1,6 +1,8 @@
 """Breaks one line at a time and asks the tests; started by `scripts/sabotage.sh` in a copy of the tree."""
 
+import hashlib
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -140,28 +142,55 @@ def checker(words):
     sys.exit(1 if false else 0)
 
 
-def main(words):
+def tree():
+    """What the sources are now, in a few letters: all of the crates, and what is broken in them."""
+    sources = sorted(path for path in pathlib.Path("crates").rglob("*") if path.is_file())
+    whole = hashlib.sha256()
+    for path in [*sources, pathlib.Path("Cargo.lock"), pathlib.Path("scripts/sabotage/rows.py")]:
+        whole.update(f"{path}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    return whole.hexdigest()[:16]
+
+
+class Record:
+    """What came of the rows that were run on these very sources; a run that was interrupted goes on from there."""
+
+    def __init__(self, file):
+        self.file, self.tree = file, tree() if file else ""
+        lines = open(file).read().splitlines() if file and os.path.exists(file) else []
+        self.rows = dict(line.split("\t")[1:] for line in lines if line.startswith(self.tree + "\t"))
+
+    def add(self, name, shown):
+        self.rows[name] = shown
+        if self.file:
+            with open(self.file, "a") as file:
+                file.write(f"{self.tree}\t{name}\t{shown}\n")
+
+
+def main(words, record):
     chosen = [s for s in SABOTAGES if not words or any(word in s[0] for word in words)]
     check(chosen)
-    clean = failing()
+    todo = [s for s in chosen if s[0] not in record.rows]
+    clean = failing() if todo else []
     if clean is None or clean:
         sys.exit(f"error: the tests must pass before anything is broken: {clean}")
     print("| sabotage | what is broken | caught by |\n|---|---|---|", flush=True)
     missed, refused = 0, 0
     for name, what, file, text, replacement, first in chosen:
         started = time.monotonic()
-        source = open(file).read()
-        open(file, "w").write(source.replace(text, replacement))
-        caught = failing(first)
-        open(file, "w").write(source)
-        if caught is None:
-            refused += 1
-            shown = "**DOES NOT COMPILE**"
-        elif caught:
-            shown = f"`{caught[0]}`" + (f" and {len(caught) - 1} more" if caught[1:] else "")
-        else:
-            missed += 1
-            shown = "**MISSED**"
+        if name not in record.rows:
+            source = open(file).read()
+            open(file, "w").write(source.replace(text, replacement))
+            caught = failing(first)
+            open(file, "w").write(source)
+            if caught is None:
+                record.add(name, "**DOES NOT COMPILE**")
+            elif caught:
+                record.add(name, f"`{caught[0]}`" + (f" and {len(caught) - 1} more" if caught[1:] else ""))
+            else:
+                record.add(name, "**MISSED**")
+        shown = record.rows[name]
+        missed += shown == "**MISSED**"
+        refused += shown == "**DOES NOT COMPILE**"
         print(f"| {name} | {what} | {shown} |", flush=True)
         print(f"{name}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
     print(f"\n{len(chosen) - missed - refused} of {len(chosen)} caught", flush=True)
@@ -173,5 +202,7 @@ if sys.argv[1:] == ["--check"]:
     print(f"{len(SABOTAGES)} sabotages, every text occurs once")
 elif sys.argv[1:2] == ["--checker"]:
     checker(sys.argv[2:])
+elif sys.argv[1:2] == ["--record"]:
+    main(sys.argv[3:], Record(sys.argv[2]))
 else:
-    main(sys.argv[1:])
+    main(sys.argv[1:], Record(None))
