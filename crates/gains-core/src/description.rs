@@ -462,7 +462,7 @@ fn is_false(flag: &bool) -> bool {
 /// A Runge-Kutta method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Method {
+pub enum RungeKutta {
     /// Explicit Euler, order 1.
     Euler,
     /// Midpoint rule, order 2.
@@ -483,7 +483,7 @@ pub enum Method {
     Dopri8,
 }
 
-impl Method {
+impl RungeKutta {
     /// Whether a step comes with an estimate of its error, by which step sizes can be chosen.
     pub fn estimates_error(self) -> bool {
         match self {
@@ -498,7 +498,7 @@ impl Method {
 #[serde(deny_unknown_fields)]
 pub struct SolverSpec {
     /// The Runge-Kutta method.
-    pub method: Method,
+    pub method: RungeKutta,
     /// How step sizes are chosen.
     pub controller: ControllerSpec,
     /// Time at which the state is read off.

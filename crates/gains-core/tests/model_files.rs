@@ -1,7 +1,7 @@
 //! Model files: what is written can be read back, what is damaged is refused with a reason, and layers
 //! compute what their definitions say.
 
-use gains_core::description::{ControlledSpec, ControllerSpec, LayerSpec, Method, SolverSpec};
+use gains_core::description::{ControlledSpec, ControllerSpec, LayerSpec, RungeKutta, SolverSpec};
 use gains_core::import::import_checkpoint;
 use gains_core::model_file::{Tensors, build, content_hash, read_model, read_tensors, write_model};
 use gains_core::{Description, ModelError, Network, Precision, Program, Shape, Step};
@@ -642,7 +642,7 @@ mod solvers {
 
     fn controlled(settings: ControlledSpec) -> SolverSpec {
         let controller = ControllerSpec::ControlledAdaptive(settings);
-        SolverSpec { method: Method::Dopri5, controller, end_time: 1.0 }
+        SolverSpec { method: RungeKutta::Dopri5, controller, end_time: 1.0 }
     }
 
     #[test]
@@ -665,7 +665,7 @@ mod solvers {
 
     #[test]
     fn fixed_and_adaptive_settings_are_checked() {
-        let with = |controller| SolverSpec { method: Method::Dopri5, controller, end_time: 1.0 };
+        let with = |controller| SolverSpec { method: RungeKutta::Dopri5, controller, end_time: 1.0 };
         for steps in [0, 1_000_001, u32::MAX] {
             refused(with(ControllerSpec::Fixed { steps }), "steps");
         }
@@ -1054,8 +1054,11 @@ mod forecasting {
     fn latent_ode() -> (Description, Tensors) {
         let sizes =
             LatentOde { state: 3, dynamics: (4, 1), gates: 5, transform: 6, latent: 2, decoder: (4, 1) };
-        let solver =
-            SolverSpec { method: Method::Rk4, controller: ControllerSpec::Fixed { steps: 2 }, end_time: 1.0 };
+        let solver = SolverSpec {
+            method: RungeKutta::Rk4,
+            controller: ControllerSpec::Fixed { steps: 2 },
+            end_time: 1.0,
+        };
         let description = sizes.description(names(4), names(2), Points::Observed, solver);
         let shapes = tensor_shapes(&description);
         let tensors = shapes.into_iter().map(|(name, shape)| {

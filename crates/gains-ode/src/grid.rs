@@ -144,7 +144,7 @@ impl Walk<'_> {
 
 #[cfg(test)]
 mod tests {
-    use gains_core::description::Method;
+    use gains_core::description::RungeKutta;
 
     use super::*;
 
@@ -156,7 +156,7 @@ mod tests {
             minimum_step: 0.1,
             rejections_after_clipping: 1,
         };
-        Grid::controlled(&spec, Tableau::of(Method::Dopri5), 1.0)
+        Grid::controlled(&spec, Tableau::of(RungeKutta::Dopri5), 1.0)
     }
 
     #[test]

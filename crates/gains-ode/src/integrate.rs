@@ -7,7 +7,7 @@ use crate::controller::Action;
 use crate::free::{FreeRule, FreeWalk, Stuck};
 use crate::grid::Grid;
 pub use crate::solution::{Solution, StopReason, Visit};
-use crate::system::{Stage, System, TrialStep, trial_step};
+use crate::system::{StageTape, System, TrialStep, trial_step};
 use crate::tableau::Tableau;
 use crate::watch::{Progress, Watch};
 
@@ -200,7 +200,7 @@ struct Run<'a, S: System> {
     tableau: &'static Tableau,
     end: f64,
     watch: &'a Watch<'a>,
-    first: Option<Stage<S::Tape>>,
+    first: Option<StageTape<S::Tape>>,
     solution: Solution<S::Tape>,
 }
 
@@ -245,7 +245,7 @@ where
             self.first = trial
                 .stages
                 .last()
-                .map(|stage| Stage { slope: stage.slope.clone(), tape: stage.tape.clone() });
+                .map(|stage| StageTape { slope: stage.slope.clone(), tape: stage.tape.clone() });
         }
         self.solution.accept(self.system, visit, trial.stages, trial.state);
     }

@@ -8,7 +8,7 @@ use std::convert::Infallible;
 
 use crate::controller::Action;
 use crate::integrate::SolveError;
-use crate::system::{Stage, System, advance, pull_back_step, stages};
+use crate::system::{StageTape, System, advance, pull_back_step, stages};
 use crate::tableau::Tableau;
 use crate::timeline::Place;
 use crate::watch::{Progress, Watch};
@@ -85,7 +85,7 @@ enum Kept<T> {
 /// An accepted step.
 struct Taken<T> {
     start: Checkpoint,
-    stages: Vec<Stage<T>>,
+    stages: Vec<StageTape<T>>,
 }
 
 /// The state before an accepted step.
@@ -108,9 +108,9 @@ impl<T> Memory<T> {
         system: &S,
         index: usize,
         start: Checkpoint,
-        stages: Vec<Stage<T>>,
+        stages: Vec<StageTape<T>>,
     ) {
-        let of_stage = |stage: &Stage<T>| heap(stage.slope.len()) + system.tape_bytes(&stage.tape);
+        let of_stage = |stage: &StageTape<T>| heap(stage.slope.len()) + system.tape_bytes(&stage.tape);
         let with_stages = start.bytes() + heap(0) + stages.iter().map(of_stage).sum::<usize>();
         self.step_bytes = self.step_bytes.max(with_stages);
         match &mut self.kept {
@@ -171,7 +171,7 @@ impl<T> Solution<T> {
         &mut self,
         system: &S,
         visit: Visit,
-        stages: Vec<Stage<T>>,
+        stages: Vec<StageTape<T>>,
         next: Vec<f64>,
     ) {
         let state = std::mem::replace(&mut self.state, next);
@@ -288,10 +288,10 @@ impl<S: System> Again<'_, S> {
     }
 
     /// The stages of a step from `state`, and the state after it.
-    fn take(&self, retake: &Retake, state: &[f64]) -> (Vec<Stage<S::Tape>>, Vec<f64>) {
+    fn take(&self, retake: &Retake, state: &[f64]) -> (Vec<StageTape<S::Tape>>, Vec<f64>) {
         let Retake { first_time, time, step } = *retake;
         let (slope, tape) = self.system.evaluate(first_time, state);
-        let first = Some(Stage { slope, tape });
+        let first = Some(StageTape { slope, tape });
         let count = self.tableau.solution_stages();
         let stages = stages(self.system, self.tableau, count, time, step, state, first);
         let next = advance(state, step, self.tableau.weights, &stages, self.system.precision());

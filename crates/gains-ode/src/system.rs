@@ -79,7 +79,7 @@ impl System for NeuralDynamics<'_> {
 }
 
 /// One evaluated stage: its derivative and how to differentiate it.
-pub struct Stage<T> {
+pub struct StageTape<T> {
     /// `kᵢ`.
     pub slope: Vec<f64>,
     /// Tape of the evaluation.
@@ -93,7 +93,7 @@ pub struct TrialStep<T> {
     /// `Σ |err|`, the L1 norm of the error estimate; 0 for methods without one.
     pub error: f64,
     /// The stages.
-    pub stages: Vec<Stage<T>>,
+    pub stages: Vec<StageTape<T>>,
 }
 
 /// `base + step Σ weight·slope` in float64, rounded once to the system's format.
@@ -101,7 +101,7 @@ pub(crate) fn advance<T>(
     base: &[f64],
     step: f64,
     weights: &[f64],
-    stages: &[Stage<T>],
+    stages: &[StageTape<T>],
     precision: Precision,
 ) -> Vec<f64> {
     let mut sum = base.to_vec();
@@ -124,15 +124,15 @@ pub(crate) fn stages<S: System>(
     time: f64,
     step: f64,
     state: &[f64],
-    first: Option<Stage<S::Tape>>,
-) -> Vec<Stage<S::Tape>> {
+    first: Option<StageTape<S::Tape>>,
+) -> Vec<StageTape<S::Tape>> {
     let mut stages = Vec::with_capacity(count);
     stages.extend(first);
     while stages.len() < count {
         let i = stages.len();
         let at = advance(state, step, tableau.stages[i], &stages, system.precision());
         let (slope, tape) = system.evaluate(time + tableau.nodes[i] * step, &at);
-        stages.push(Stage { slope, tape });
+        stages.push(StageTape { slope, tape });
     }
     stages
 }
@@ -145,7 +145,7 @@ pub fn trial_step<S: System>(
     time: f64,
     step: f64,
     state: &[f64],
-    first: Option<Stage<S::Tape>>,
+    first: Option<StageTape<S::Tape>>,
 ) -> TrialStep<S::Tape> {
     let precision = system.precision();
     let stages = stages(system, tableau, tableau.len(), time, step, state, first);
@@ -166,7 +166,7 @@ pub fn pull_back_step<S: System>(
     system: &S,
     tableau: &Tableau,
     step: f64,
-    stages: &[Stage<S::Tape>],
+    stages: &[StageTape<S::Tape>],
     cotangent: &[f64],
 ) -> Vec<f64> {
     let slopes = weighted(tableau.weights, step, cotangent);
@@ -178,7 +178,7 @@ pub fn pull_back_error<S: System>(
     system: &S,
     tableau: &Tableau,
     step: f64,
-    stages: &[Stage<S::Tape>],
+    stages: &[StageTape<S::Tape>],
 ) -> Vec<f64> {
     let entries = stages.first().map_or(0, |stage| stage.slope.len());
     let errors = advance(&vec![0.0; entries], step, tableau.error, stages, Precision::Float64);
@@ -197,7 +197,7 @@ fn pull_back_slopes<S: System>(
     system: &S,
     tableau: &Tableau,
     step: f64,
-    stages: &[Stage<S::Tape>],
+    stages: &[StageTape<S::Tape>],
     mut slopes: Vec<Vec<f64>>,
     mut gradient: Vec<f64>,
 ) -> Vec<f64> {
@@ -220,7 +220,7 @@ fn pull_back_slopes<S: System>(
 
 #[cfg(test)]
 mod tests {
-    use gains_core::description::Method;
+    use gains_core::description::RungeKutta;
 
     use super::*;
 
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn the_gradient_of_the_error_estimate_agrees_with_differences() {
-        for method in [Method::Dopri5, Method::Bosh3, Method::Fehlberg2] {
+        for method in [RungeKutta::Dopri5, RungeKutta::Bosh3, RungeKutta::Fehlberg2] {
             let tableau = Tableau::of(method);
             let (start, step, by) = ([0.7, -1.1], 0.8, 1e-6);
             let error = |z: &[f64]| trial_step(&Bent, tableau, 0.0, step, z, None).error;

@@ -3,7 +3,7 @@
 //! The numbers *are* the float64 values written here: a verdict speaks about the solver with exactly
 //! these coefficients.
 
-use gains_core::description::Method;
+use gains_core::description::RungeKutta;
 
 /// An explicit Runge-Kutta method.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,17 +24,17 @@ pub struct Tableau {
 
 impl Tableau {
     /// The table of a method.
-    pub fn of(method: Method) -> &'static Self {
+    pub fn of(method: RungeKutta) -> &'static Self {
         match method {
-            Method::Euler => &EULER,
-            Method::Midpoint => &MIDPOINT,
-            Method::Heun => &HEUN,
-            Method::Rk4 => &RK4,
-            Method::Rk38 => &RK38,
-            Method::Bosh3 => &BOSH3,
-            Method::Fehlberg2 => &FEHLBERG2,
-            Method::Dopri5 => &DOPRI5,
-            Method::Dopri8 => &DOPRI8,
+            RungeKutta::Euler => &EULER,
+            RungeKutta::Midpoint => &MIDPOINT,
+            RungeKutta::Heun => &HEUN,
+            RungeKutta::Rk4 => &RK4,
+            RungeKutta::Rk38 => &RK38,
+            RungeKutta::Bosh3 => &BOSH3,
+            RungeKutta::Fehlberg2 => &FEHLBERG2,
+            RungeKutta::Dopri5 => &DOPRI5,
+            RungeKutta::Dopri8 => &DOPRI8,
         }
     }
 
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn tables_are_consistent() {
         for t in ALL {
-            let method: Method = serde_json::from_value(t.name.into()).expect("a name as in model files");
+            let method: RungeKutta = serde_json::from_value(t.name.into()).expect("a name as in model files");
             assert_eq!(t.estimates_error(), method.estimates_error(), "{}", t.name);
             assert_eq!(Tableau::of(method), t);
             assert_eq!(t.stages.len(), t.len());

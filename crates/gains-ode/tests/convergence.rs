@@ -1,19 +1,19 @@
 //! Every tableau converges at its declared order, and every embedded error estimate at its own.
 
-use gains_core::description::{ControllerSpec, Method, SolverSpec};
+use gains_core::description::{ControllerSpec, RungeKutta, SolverSpec};
 use gains_ode::system::trial_step;
 use gains_ode::tableau::{self, Tableau};
 
-const METHODS: [Method; 9] = [
-    Method::Euler,
-    Method::Midpoint,
-    Method::Heun,
-    Method::Rk4,
-    Method::Rk38,
-    Method::Bosh3,
-    Method::Fehlberg2,
-    Method::Dopri5,
-    Method::Dopri8,
+const METHODS: [RungeKutta; 9] = [
+    RungeKutta::Euler,
+    RungeKutta::Midpoint,
+    RungeKutta::Heun,
+    RungeKutta::Rk4,
+    RungeKutta::Rk38,
+    RungeKutta::Bosh3,
+    RungeKutta::Fehlberg2,
+    RungeKutta::Dopri5,
+    RungeKutta::Dopri8,
 ];
 
 type RightHandSide = fn(f64, &[f64]) -> Vec<f64>;
@@ -64,13 +64,13 @@ fn problems() -> Vec<Problem> {
         Problem {
             name: "Lotka-Volterra",
             right_hand_side: lotka_volterra,
-            exact: fixed(Method::Dopri8, lotka_volterra, &populations, 1000),
+            exact: fixed(RungeKutta::Dopri8, lotka_volterra, &populations, 1000),
             initial: populations,
         },
     ]
 }
 
-fn fixed(method: Method, right_hand_side: RightHandSide, initial: &[f64], steps: u32) -> Vec<f64> {
+fn fixed(method: RungeKutta, right_hand_side: RightHandSide, initial: &[f64], steps: u32) -> Vec<f64> {
     let spec = SolverSpec { method, controller: ControllerSpec::Fixed { steps }, end_time: END };
     gains_ode::solve(&right_hand_side, &spec, initial).expect("a smooth problem is solved").state
 }
@@ -117,7 +117,7 @@ fn fixed_steps_converge_at_the_declared_order() {
             }
             let observed = slope(&points[points.len().saturating_sub(9)..]);
             let excess = observed - f64::from(tableau.order);
-            let most = if method == Method::Dopri8 { 0.9 } else { 0.3 };
+            let most = if method == RungeKutta::Dopri8 { 0.9 } else { 0.3 };
             assert!(-0.3 < excess && excess < most, "{}, {}: {observed}", problem.name, tableau.name);
         }
     }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use gains_core::description::{ControlledSpec, ControllerSpec, Method, Points, SolverSpec};
+use gains_core::description::{ControlledSpec, ControllerSpec, Points, RungeKutta, SolverSpec};
 use gains_core::model_file::{build, read_model, write_model};
 use gains_core::{LatentOde, Network, Precision};
 use gains_ode::{ForecastError, Forecaster, Observations};
@@ -13,7 +13,7 @@ fn network(seed: u64, points: Points) -> Network {
     let mut random = fastrand::Rng::with_seed(seed);
     let sizes = LatentOde { state: 5, dynamics: (6, 2), gates: 7, transform: 8, latent: 3, decoder: (6, 2) };
     let solver = SolverSpec {
-        method: Method::Dopri5,
+        method: RungeKutta::Dopri5,
         controller: ControllerSpec::ControlledAdaptive(ControlledSpec {
             factor: 2,
             tolerance: 0.005,

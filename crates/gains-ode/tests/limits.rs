@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gains_core::affine::Conv2d;
-use gains_core::description::{ControlledSpec, ControllerSpec, Method, SolverSpec};
+use gains_core::description::{ControlledSpec, ControllerSpec, RungeKutta, SolverSpec};
 use gains_core::{Activation, AffineMap, Circuit, Operator, Precision, Shape};
 use gains_ode::system::NeuralDynamics;
 use gains_ode::tableau::Tableau;
@@ -31,11 +31,11 @@ fn dynamics(width: usize, hidden: usize) -> Circuit {
     circuit
 }
 
-fn fixed(method: Method, steps: u32) -> SolverSpec {
+fn fixed(method: RungeKutta, steps: u32) -> SolverSpec {
     SolverSpec { method, controller: ControllerSpec::Fixed { steps }, end_time: 1.0 }
 }
 
-fn controlled(method: Method, tolerance: f64) -> SolverSpec {
+fn controlled(method: RungeKutta, tolerance: f64) -> SolverSpec {
     let spec = ControlledSpec {
         factor: 2,
         tolerance,
@@ -46,7 +46,7 @@ fn controlled(method: Method, tolerance: f64) -> SolverSpec {
     SolverSpec { method, controller: ControllerSpec::ControlledAdaptive(spec), end_time: 1.0 }
 }
 
-fn adaptive(method: Method, tolerance: f64) -> SolverSpec {
+fn adaptive(method: RungeKutta, tolerance: f64) -> SolverSpec {
     let controller =
         ControllerSpec::Adaptive { tolerance, initial_step: 0.3, safety: 0.9, shrink: 0.2, grow: 10.0 };
     SolverSpec { method, controller, end_time: 1.0 }
@@ -62,14 +62,14 @@ fn gradients_do_not_depend_on_what_is_kept() {
     let circuit = dynamics(5, 9);
     let (initial, cotangent) = (start(5), [0.3, -1.0, 0.7, 0.1, 2.0]);
     let specs = [
-        fixed(Method::Euler, 83),
-        fixed(Method::Rk4, 37),
-        controlled(Method::Dopri5, 1e-6),
-        controlled(Method::Bosh3, 1e-5),
-        controlled(Method::Fehlberg2, 1e-3),
-        controlled(Method::Dopri8, 1e-9),
-        adaptive(Method::Dopri5, 1e-8),
-        adaptive(Method::Heun, 1e-4),
+        fixed(RungeKutta::Euler, 83),
+        fixed(RungeKutta::Rk4, 37),
+        controlled(RungeKutta::Dopri5, 1e-6),
+        controlled(RungeKutta::Bosh3, 1e-5),
+        controlled(RungeKutta::Fehlberg2, 1e-3),
+        controlled(RungeKutta::Dopri8, 1e-9),
+        adaptive(RungeKutta::Dopri5, 1e-8),
+        adaptive(RungeKutta::Heun, 1e-4),
     ];
     let mut rejected = 0;
     for spec in &specs {
@@ -113,12 +113,12 @@ fn peak() -> usize {
 fn many_steps_take_little_memory() {
     let circuit = dynamics(16, 16);
     let system = NeuralDynamics { circuit: &circuit, precision: Precision::Float64 };
-    let spec = fixed(Method::Rk4, 100_000);
+    let spec = fixed(RungeKutta::Rk4, 100_000);
     let solution = solve(&system, &spec, &start(16)).expect("a tame network");
     assert_eq!(solution.accepted(), 100_000);
     assert!(!solution.keeps_stages() && held(&solution) < 64, "{} MB", held(&solution));
     assert!(peak() < 100 * MEGABYTE, "{} MB at the worst", peak() / MEGABYTE);
-    let gradient = solution.pull_back(&system, Tableau::of(Method::Rk4), &[1.0; 16]);
+    let gradient = solution.pull_back(&system, Tableau::of(RungeKutta::Rk4), &[1.0; 16]);
     assert!(gradient.iter().all(|g| g.is_finite()));
     assert!(peak() < 150 * MEGABYTE, "{} MB at the worst", peak() / MEGABYTE);
 }
@@ -128,8 +128,8 @@ fn many_steps_take_little_memory() {
 fn a_run_stops_when_asked() {
     let circuit = dynamics(16, 16);
     let system = NeuralDynamics { circuit: &circuit, precision: Precision::Float64 };
-    let tableau = Tableau::of(Method::Dopri5);
-    let spec = fixed(Method::Dopri5, 100_000);
+    let tableau = Tableau::of(RungeKutta::Dopri5);
+    let spec = fixed(RungeKutta::Dopri5, 100_000);
     let asked = Cell::new(0);
     let after = Cell::new(500);
     let stop = || {
@@ -143,7 +143,7 @@ fn a_run_stops_when_asked() {
 
     asked.set(0);
     after.set(usize::MAX);
-    let few = fixed(Method::Dopri5, 1000);
+    let few = fixed(RungeKutta::Dopri5, 1000);
     let solution = solve_within(&system, &few, &start(16), &watch).expect("nobody stops it");
     asked.set(0);
     after.set(700);
@@ -156,7 +156,7 @@ fn a_run_stops_when_asked() {
 fn a_deadline_is_kept() {
     let circuit = dynamics(16, 16);
     let system = NeuralDynamics { circuit: &circuit, precision: Precision::Float64 };
-    let spec = fixed(Method::Dopri8, 1_000_000);
+    let spec = fixed(RungeKutta::Dopri8, 1_000_000);
     let limit = Duration::from_millis(60);
     let started = Instant::now();
     let watch = Watch { deadline: Some(started + limit), ..Watch::default() };
@@ -172,12 +172,12 @@ fn memory_has_a_limit() {
     let system = |_: f64, z: &[f64]| vec![-z[0]];
     let limit = MEGABYTE;
     let watch = Watch { memory: limit, ..Watch::default() };
-    let outcome = solve_within(&system, &fixed(Method::Euler, 1_000_000), &[1.0], &watch).err();
+    let outcome = solve_within(&system, &fixed(RungeKutta::Euler, 1_000_000), &[1.0], &watch).err();
     let Some(SolveError::OutOfMemory { bytes, limit: told, steps, time }) = outcome else {
         panic!("{outcome:?}")
     };
     assert!(told == limit && bytes > limit && bytes < 3 * limit, "{bytes}");
     assert!(steps > 2000 && (time - steps as f64 * 1e-6).abs() < 1e-9, "{steps} {time}");
     // Few steps fit.
-    assert!(solve_within(&system, &fixed(Method::Euler, 1000), &[1.0], &watch).is_ok());
+    assert!(solve_within(&system, &fixed(RungeKutta::Euler, 1000), &[1.0], &watch).is_ok());
 }

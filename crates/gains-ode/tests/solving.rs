@@ -2,39 +2,39 @@
 
 use std::cell::Cell;
 
-use gains_core::description::{ControlledSpec, ControllerSpec, Method, SolverSpec};
+use gains_core::description::{ControlledSpec, ControllerSpec, RungeKutta, SolverSpec};
 use gains_ode::integrate::{SolveError, Visit, solve_at};
 use gains_ode::{Action, Solution, StopReason, Tableau, solve};
 
-const ALL: [Method; 9] = [
-    Method::Euler,
-    Method::Midpoint,
-    Method::Heun,
-    Method::Rk4,
-    Method::Rk38,
-    Method::Bosh3,
-    Method::Fehlberg2,
-    Method::Dopri5,
-    Method::Dopri8,
+const ALL: [RungeKutta; 9] = [
+    RungeKutta::Euler,
+    RungeKutta::Midpoint,
+    RungeKutta::Heun,
+    RungeKutta::Rk4,
+    RungeKutta::Rk38,
+    RungeKutta::Bosh3,
+    RungeKutta::Fehlberg2,
+    RungeKutta::Dopri5,
+    RungeKutta::Dopri8,
 ];
 
-fn estimating() -> impl Iterator<Item = Method> {
+fn estimating() -> impl Iterator<Item = RungeKutta> {
     ALL.into_iter().filter(|method| Tableau::of(*method).estimates_error())
 }
 
-fn controlled(method: Method, end_time: f64, settings: ControlledSpec) -> SolverSpec {
+fn controlled(method: RungeKutta, end_time: f64, settings: ControlledSpec) -> SolverSpec {
     let spec = SolverSpec { method, controller: ControllerSpec::ControlledAdaptive(settings), end_time };
     assert_eq!(spec.problem(), None);
     spec
 }
 
-fn adaptive(method: Method, end_time: f64, tolerance: f64, initial_step: f64) -> SolverSpec {
+fn adaptive(method: RungeKutta, end_time: f64, tolerance: f64, initial_step: f64) -> SolverSpec {
     let controller =
         ControllerSpec::Adaptive { tolerance, initial_step, safety: 0.9, shrink: 0.2, grow: 10.0 };
     SolverSpec { method, controller, end_time }
 }
 
-fn fixed(method: Method, end_time: f64, steps: u32) -> SolverSpec {
+fn fixed(method: RungeKutta, end_time: f64, steps: u32) -> SolverSpec {
     SolverSpec { method, controller: ControllerSpec::Fixed { steps }, end_time }
 }
 
@@ -150,7 +150,7 @@ fn adaptive_trajectories_follow_the_rule() {
 /// 0.4, 0.2 and 0.1 are rejected, 0.05 would undercut the minimum: the rest is done in steps of 0.1.
 #[test]
 fn the_minimum_step_ends_the_checks() {
-    let spec = controlled(Method::Dopri5, 1.0, settings(2, 1e-14, 0.4, 0.1));
+    let spec = controlled(RungeKutta::Dopri5, 1.0, settings(2, 1e-14, 0.4, 0.1));
     let solution = solve(&awakening, &spec, &START).unwrap();
     let trajectory = steps_and_actions(&solution);
     assert_eq!(trajectory[..3], [(0.4, Action::Reject), (0.2, Action::Reject), (0.1, Action::Reject)]);
@@ -158,7 +158,7 @@ fn the_minimum_step_ends_the_checks() {
     assert!(solution.trajectory[3..].iter().any(|visit| visit.error > 1.0));
     assert_eq!(solution.accepted(), 10);
     assert_eq!(solution.stop, StopReason::ToleranceMissed);
-    let equal_steps = solve(&awakening, &fixed(Method::Dopri5, 1.0, 10), &START).unwrap();
+    let equal_steps = solve(&awakening, &fixed(RungeKutta::Dopri5, 1.0, 10), &START).unwrap();
     assert_close(equal_steps.state[0], solution.state[0], "ten equal steps");
 }
 
@@ -169,7 +169,7 @@ fn rejections_after_clipping_are_tolerated_up_to_the_limit() {
     for tolerated in 0..=4_u32 {
         let mut settings = settings(2, 1e-3, 0.6, 1e-6);
         settings.rejections_after_clipping = tolerated;
-        let solution = solve(&rough, &controlled(Method::Dopri5, 1.0, settings), &[0.0]).unwrap();
+        let solution = solve(&rough, &controlled(RungeKutta::Dopri5, 1.0, settings), &[0.0]).unwrap();
         let trajectory = steps_and_actions(&solution);
         // Increasing or keeping 0.6 both lead to the clipped step: logged as keeping.
         assert_eq!(trajectory[0], (0.6, Action::Keep));
@@ -193,7 +193,7 @@ fn a_tolerated_rejection_that_helps_is_no_miss() {
     for exponent in -40..40 {
         let amplitude = 1.2_f64.powi(exponent);
         let wave = |t: f64, _: &[f64]| vec![if t > 0.6 { amplitude * (9.0 * t).sin() } else { 0.0 }];
-        let spec = controlled(Method::Dopri5, 1.0, settings(2, 1e-3, 0.6, 1e-6));
+        let spec = controlled(RungeKutta::Dopri5, 1.0, settings(2, 1e-3, 0.6, 1e-6));
         let solution = solve(&wave, &spec, &[0.0]).unwrap();
         match solution.rejected() {
             0 => assert_eq!(solution.stop, StopReason::Finished),
@@ -227,7 +227,7 @@ fn evaluations_are_what_the_system_saw() {
             };
             let solution = solve(&counted, &spec, &START).unwrap();
             let tried = solution.trajectory.len();
-            let reused = if matches!(method, Method::Bosh3 | Method::Dopri5) {
+            let reused = if matches!(method, RungeKutta::Bosh3 | RungeKutta::Dopri5) {
                 tried - 1
             } else {
                 solution.rejected()
@@ -262,9 +262,9 @@ fn reused_stages_change_nothing() {
 
 fn every_controller(end: f64) -> [SolverSpec; 3] {
     [
-        fixed(Method::Rk4, end, 50),
-        controlled(Method::Dopri5, end, settings(2, 1e-6, 0.1, 1e-5)),
-        adaptive(Method::Dopri5, end, 1e-6, 0.1),
+        fixed(RungeKutta::Rk4, end, 50),
+        controlled(RungeKutta::Dopri5, end, settings(2, 1e-6, 0.1, 1e-5)),
+        adaptive(RungeKutta::Dopri5, end, 1e-6, 0.1),
     ]
 }
 
@@ -301,8 +301,8 @@ fn a_solution_that_explodes_is_an_error() {
 fn a_trial_step_that_overflows_is_rejected() {
     let cubic = |_: f64, z: &[f64]| vec![-z[0] * z[0] * z[0]];
     for spec in [
-        controlled(Method::Dopri5, 1.0, settings(2, 1e-6, 0.5, 1e-7)),
-        adaptive(Method::Dopri5, 1.0, 1e-6, 0.5),
+        controlled(RungeKutta::Dopri5, 1.0, settings(2, 1e-6, 0.5, 1e-7)),
+        adaptive(RungeKutta::Dopri5, 1.0, 1e-6, 0.5),
     ] {
         let solution = solve(&cubic, &spec, &[100.0]).unwrap();
         assert!(solution.trajectory[0].error == f64::INFINITY, "{spec:?}");
@@ -317,9 +317,9 @@ fn a_trial_step_that_overflows_is_rejected() {
 fn endless_solves_give_up() {
     // As rough at every scale as a float allows.
     let noise = |t: f64, _: &[f64]| vec![(t * 1e17).sin() * 1e12];
-    let hopeless = solve(&noise, &adaptive(Method::Dopri5, 1.0, 1e-12, 0.1), &[0.0]).err();
+    let hopeless = solve(&noise, &adaptive(RungeKutta::Dopri5, 1.0, 1e-12, 0.1), &[0.0]).err();
     assert!(matches!(hopeless, Some(SolveError::StepTooSmall { end: 1.0, .. })), "{hopeless:?}");
-    let spec = controlled(Method::Heun, 1.0, settings(2, 1e-12, 0.1, 1e-8));
+    let spec = controlled(RungeKutta::Heun, 1.0, settings(2, 1e-12, 0.1, 1e-8));
     let hopeless = solve(&noise, &spec, &[0.0]).err();
     let Some(SolveError::TooManySteps { steps, rejected, time, end, step }) = hopeless else {
         panic!("{hopeless:?}")
@@ -330,10 +330,10 @@ fn endless_solves_give_up() {
 
 #[test]
 fn methods_without_an_estimate_take_fixed_steps_only() {
-    for method in [Method::Euler, Method::Midpoint, Method::Rk4, Method::Rk38] {
+    for method in [RungeKutta::Euler, RungeKutta::Midpoint, RungeKutta::Rk4, RungeKutta::Rk38] {
         let chosen = [
-            controlled(Method::Dopri5, 1.0, settings(2, 1e-3, 0.1, 0.01)),
-            adaptive(Method::Dopri5, 1.0, 1e-3, 0.1),
+            controlled(RungeKutta::Dopri5, 1.0, settings(2, 1e-3, 0.1, 0.01)),
+            adaptive(RungeKutta::Dopri5, 1.0, 1e-3, 0.1),
         ];
         for spec in chosen.map(|spec| SolverSpec { method, ..spec }) {
             assert!(spec.problem().is_some_and(|problem| problem.contains("estimates no error")));
@@ -350,9 +350,9 @@ fn short_solves_are_complete() {
         let growth = move |_: f64, z: &[f64]| vec![z[0] / end];
         let first = 0.13 * end;
         for spec in [
-            fixed(Method::Rk4, end, 1000),
-            controlled(Method::Dopri5, end, settings(2, 1e-8, first, 1e-5 * end)),
-            adaptive(Method::Dopri5, end, 1e-8, first),
+            fixed(RungeKutta::Rk4, end, 1000),
+            controlled(RungeKutta::Dopri5, end, settings(2, 1e-8, first, 1e-5 * end)),
+            adaptive(RungeKutta::Dopri5, end, 1e-8, first),
         ] {
             let solution = solve(&growth, &spec, &[1.0]).unwrap();
             let error = (solution.state[0] - std::f64::consts::E).abs();

@@ -4,7 +4,7 @@
 //! The bound compares like with like: an adaptive solver without a safety factor that changes its step by
 //! at most α at a time, both from the same first step, the minimum step out of the way.
 
-use gains_core::description::{ControlledSpec, ControllerSpec, Method, SolverSpec};
+use gains_core::description::{ControlledSpec, ControllerSpec, RungeKutta, SolverSpec};
 use gains_ode::{Solution, StopReason, solve};
 
 type RightHandSide = fn(f64, &[f64]) -> Vec<f64>;
@@ -67,7 +67,7 @@ fn settings(coarsest: f64) -> Vec<(u32, f64, f64)> {
 }
 
 fn run(problem: &Problem, initial: &[f64], controller: ControllerSpec) -> Solution<()> {
-    let spec = SolverSpec { method: Method::Dopri5, controller, end_time: problem.end };
+    let spec = SolverSpec { method: RungeKutta::Dopri5, controller, end_time: problem.end };
     assert_eq!(spec.problem(), None);
     solve(&problem.right_hand_side, &spec, initial).expect("a standard problem is solved")
 }
@@ -115,7 +115,7 @@ fn a_controlled_solve_is_as_accurate() {
     for problem in problems() {
         let reference = |initial: &[f64]| {
             let controller = ControllerSpec::Fixed { steps: 4000 };
-            let spec = SolverSpec { method: Method::Dopri8, controller, end_time: problem.end };
+            let spec = SolverSpec { method: RungeKutta::Dopri8, controller, end_time: problem.end };
             solve(&problem.right_hand_side, &spec, initial).expect("the reference is solved").state
         };
         let exact: Vec<Vec<f64>> = problem.initial.iter().map(|z| reference(z)).collect();

@@ -1,7 +1,7 @@
 //! Networks grown layer by layer: an encoder, ODE blocks and a head, of every layer type, tableau and controller.
 
 use gains_core::Shape;
-use gains_core::description::{LayerSpec, Method, SolverSpec};
+use gains_core::description::{LayerSpec, RungeKutta, SolverSpec};
 use gains_core::model_file::Tensors;
 
 use crate::model::{Model, controlled, fixed};
@@ -104,16 +104,17 @@ impl<'a> Gardener<'a> {
     }
 
     fn solver(&mut self) -> SolverSpec {
-        const FIXED: [Method; 7] = [
-            Method::Euler,
-            Method::Midpoint,
-            Method::Heun,
-            Method::Rk4,
-            Method::Rk38,
-            Method::Bosh3,
-            Method::Dopri5,
+        const FIXED: [RungeKutta; 7] = [
+            RungeKutta::Euler,
+            RungeKutta::Midpoint,
+            RungeKutta::Heun,
+            RungeKutta::Rk4,
+            RungeKutta::Rk38,
+            RungeKutta::Bosh3,
+            RungeKutta::Dopri5,
         ];
-        const ADAPTIVE: [Method; 4] = [Method::Heun, Method::Bosh3, Method::Fehlberg2, Method::Dopri5];
+        const ADAPTIVE: [RungeKutta; 4] =
+            [RungeKutta::Heun, RungeKutta::Bosh3, RungeKutta::Fehlberg2, RungeKutta::Dopri5];
         if self.random.u8(..) < 90 {
             return fixed(FIXED[self.random.usize(0..FIXED.len())], self.random.u32(1..4));
         }

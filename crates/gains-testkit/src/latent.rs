@@ -2,7 +2,7 @@
 
 use gains_core::LatentOde;
 use gains_core::description::{
-    ControlledSpec, ControllerSpec, Description, LayerSpec, Method, Points, SolverSpec,
+    ControlledSpec, ControllerSpec, Description, LayerSpec, Points, RungeKutta, SolverSpec,
 };
 use gains_core::latent_ode::tensor_shapes;
 use gains_core::model_file::Tensors;
@@ -17,7 +17,7 @@ pub const STATICS: usize = 3;
 
 fn solver() -> SolverSpec {
     SolverSpec {
-        method: Method::Dopri5,
+        method: RungeKutta::Dopri5,
         controller: ControllerSpec::ControlledAdaptive(ControlledSpec {
             factor: 2,
             tolerance: 0.005,

@@ -1,6 +1,6 @@
 //! A network before it is built: its description and its weights.
 
-use gains_core::description::{ControlledSpec, ControllerSpec, LayerSpec, Method, SolverSpec, Task};
+use gains_core::description::{ControlledSpec, ControllerSpec, LayerSpec, RungeKutta, SolverSpec, Task};
 use gains_core::model_file::{Tensors, build};
 use gains_core::{Description, Network, Shape};
 
@@ -108,7 +108,7 @@ pub fn linear(tensors: &mut Tensors, name: &str, weights: &[&[f64]], bias: &[f64
 
 /// Controlled adaptive steps up to time 1.
 pub fn controlled(
-    method: Method,
+    method: RungeKutta,
     factor: u32,
     tolerance: f64,
     initial_step: f64,
@@ -120,6 +120,6 @@ pub fn controlled(
 }
 
 /// Equal steps up to time 1.
-pub fn fixed(method: Method, steps: u32) -> SolverSpec {
+pub fn fixed(method: RungeKutta, steps: u32) -> SolverSpec {
     SolverSpec { method, controller: ControllerSpec::Fixed { steps }, end_time: 1.0 }
 }

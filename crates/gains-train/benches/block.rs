@@ -10,11 +10,11 @@
 use std::time::Instant;
 
 use gains_core::Shape;
-use gains_core::description::Method;
+use gains_core::description::RungeKutta;
 use gains_train::cpu::Cpu;
 use gains_train::cuda::Cuda;
 use gains_train::device::Trial;
-use gains_train::plan::Part;
+use gains_train::plan::Stretch;
 use gains_train::{Batch, Device, Plan, StepForm};
 
 /// Operations in a row between two waits.
@@ -53,7 +53,7 @@ fn main() {
 }
 
 fn measure<D: Device>(mut device: D, plan: &Plan, batch: usize, runs: usize) {
-    let Part::Ode(ode) = &plan.parts[0] else { unreachable!() };
+    let Stretch::Ode(ode) = &plan.parts[0] else { unreachable!() };
     let shape = Shape::image(4, 4, 32);
     let mut random = fastrand::Rng::with_seed(25);
     let mut fill = |low: f64, high: f64| -> Vec<f64> {
@@ -70,7 +70,7 @@ fn measure<D: Device>(mut device: D, plan: &Plan, batch: usize, runs: usize) {
         let centre = device.upload(shape, &centre).unwrap();
         let radius = boxes.then(|| device.upload(shape, &radius).unwrap());
         let x = Batch { centre, radius };
-        let step = |device: &mut D| device.step(ode, Method::Dopri5, form, &x, 0.0, 1.0, true).unwrap();
+        let step = |device: &mut D| device.step(ode, RungeKutta::Dopri5, form, &x, 0.0, 1.0, true).unwrap();
         let back = |device: &mut D, trial: &Trial<D>| {
             let memory = trial.memory.as_ref().unwrap();
             std::hint::black_box(device.step_back(ode, &x, memory, &trial.end, 1.0).unwrap());

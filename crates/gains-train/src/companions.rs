@@ -2,7 +2,7 @@
 
 use crate::cpu::Real;
 use crate::device::{AdamStep, DeviceError, Moments};
-use crate::optimiser::{self, Method};
+use crate::optimiser::{self, UpdateRule};
 use crate::solve::Failure;
 
 /// Moments and averages, one of each for every parameter.
@@ -22,7 +22,7 @@ impl<F: Real> Companions<F> {
     /// One step of the optimiser; the norm of the gradient before clipping.
     pub(crate) fn update(
         &mut self,
-        method: Method,
+        method: UpdateRule,
         step: &AdamStep,
         learned: Option<&[bool]>,
         parameters: &mut [F],

@@ -15,9 +15,7 @@ mod file;
 mod phase;
 
 use gains_core::Shape;
-use gains_core::description::{
-    ControlledSpec, ControllerSpec, LayerSpec, Method as SolverMethod, SolverSpec,
-};
+use gains_core::description::{ControlledSpec, ControllerSpec, LayerSpec, RungeKutta, SolverSpec};
 use gains_ode::{FreeRule, Tableau};
 use serde::{Deserialize, Serialize};
 
@@ -56,7 +54,7 @@ pub struct Problem {
 /// What is minimised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Method {
+pub enum Training {
     /// The loss of the images as they are.
     Standard,
     /// The loss of attacked images.
@@ -83,7 +81,7 @@ pub struct Config {
     /// How many of the training images, from the last, are kept from training and looked at in place of test images.
     pub validation: usize,
     /// What is minimised.
-    pub method: Method,
+    pub method: Training,
     /// A network to start from: its layers and weights. A relative path is looked up from where the program runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -133,7 +131,7 @@ impl Default for Config {
             batch: 512,
             images: None,
             validation: 0,
-            method: Method::Standard,
+            method: Training::Standard,
             model: None,
             freeze: Vec::new(),
             criterion: Criterion::default(),
@@ -236,7 +234,7 @@ const USUAL_FACTORS: [f64; 3] = [0.2, 0.9, 10.0];
 #[serde(deny_unknown_fields, default)]
 pub struct SolverConfig {
     /// The Runge-Kutta method, one with an error estimate.
-    pub method: SolverMethod,
+    pub method: RungeKutta,
     /// Where step sizes come from.
     #[serde(skip_serializing_if = "is_default")]
     pub control: Control,
@@ -255,7 +253,7 @@ pub struct SolverConfig {
 impl Default for SolverConfig {
     fn default() -> Self {
         Self {
-            method: SolverMethod::Dopri5,
+            method: RungeKutta::Dopri5,
             control: Control::Controlled,
             tolerance: 0.005,
             factor: 2,
@@ -325,7 +323,7 @@ impl SolverConfig {
 pub struct Optimiser {
     /// The rule.
     #[serde(skip_serializing_if = "is_default")]
-    pub method: optimiser::Method,
+    pub method: optimiser::UpdateRule,
     /// Part of the run in which the rate grows from 0 to its value.
     #[serde(skip_serializing_if = "is_default")]
     pub warmup: f64,
@@ -350,7 +348,7 @@ pub struct Optimiser {
 impl Default for Optimiser {
     fn default() -> Self {
         Self {
-            method: optimiser::Method::Adam,
+            method: optimiser::UpdateRule::Adam,
             warmup: 0.0,
             rate: 1e-3,
             decay: 1e-4,

@@ -5,7 +5,7 @@
 //! gradient of the parameters it touches to the device's accumulators and returns the gradient of its input.
 
 use gains_core::Shape;
-use gains_core::description::Method;
+use gains_core::description::RungeKutta;
 use serde::{Deserialize, Serialize};
 
 use crate::metrics::Latent;
@@ -276,7 +276,7 @@ pub trait Device {
     fn step(
         &mut self,
         ode: &OdePlan,
-        method: Method,
+        method: RungeKutta,
         form: StepForm,
         x: &Batch<Self::Tensor>,
         time: f64,

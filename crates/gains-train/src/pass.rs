@@ -8,7 +8,7 @@ use self::points::For;
 pub use self::points::PointRun;
 
 use gains_core::Interval;
-use gains_core::description::Method;
+use gains_core::description::RungeKutta;
 
 use crate::config::PhaseSolver;
 use crate::device::{Batch, Device, DeviceError, Measure, Pull, StepForm, Trial};
@@ -16,25 +16,25 @@ use crate::engine::{BoxTrip, FirstStep, JointOutcome, Look, Pass, Reference, Row
 use crate::explore::Rules;
 use crate::loss::Joint;
 use crate::loss::criterion::{self, CrossEntropy};
-use crate::plan::{LayerPlan, OdePlan, Part, Plan, PlanError};
+use crate::plan::{LayerPlan, OdePlan, Plan, PlanError, Stretch};
 use crate::solve::{Failure, Stepping, Steps, inference_step, initial_step, solve};
 use crate::tape::{Recording, Tape, ValueId};
 
 /// The network around its one neural ODE.
 #[derive(Clone, Copy)]
 pub struct Route<'p> {
-    before: &'p [Part],
+    before: &'p [Stretch],
     ode: &'p OdePlan,
-    after: &'p [Part],
+    after: &'p [Stretch],
     head: &'p LayerPlan,
 }
 
 impl<'p> Route<'p> {
     pub(crate) fn of(plan: &'p Plan) -> Result<Self, PlanError> {
-        let is_ode = |part: &&Part| matches!(part, Part::Ode(_));
+        let is_ode = |part: &&Stretch| matches!(part, Stretch::Ode(_));
         let position = plan.parts.iter().position(|part| is_ode(&part));
         match position.map(|at| (at, &plan.parts[at])) {
-            Some((at, Part::Ode(ode))) if plan.parts.iter().filter(is_ode).count() == 1 => {
+            Some((at, Stretch::Ode(ode))) if plan.parts.iter().filter(is_ode).count() == 1 => {
                 Ok(Self { before: &plan.parts[..at], ode, after: &plan.parts[at + 1..], head: &plan.head })
             }
             _ => Err(PlanError::Layer {
@@ -87,7 +87,7 @@ impl<'p, D: Device> DevicePass<'p, D> {
         let mut motion = None;
         let step = match (self.setting.phase.solver, first) {
             (PhaseSolver::Euler { steps }, _) => {
-                let stepping = Stepping::fixed(Method::Euler, steps, solver.end_time);
+                let stepping = Stepping::fixed(RungeKutta::Euler, steps, solver.end_time);
                 return Ok(Chosen { stepping, initial_step: None, motion });
             }
             (PhaseSolver::Controlled, FirstStep::Given(step)) => step,
@@ -257,7 +257,7 @@ struct DeviceSteps<'a, 'p, D: Device> {
     device: &'a mut D,
     tape: &'a mut Tape<'p, D>,
     ode: &'p OdePlan,
-    method: Method,
+    method: RungeKutta,
     form: StepForm,
     /// Whether the loss asks for the error of every step.
     charged: bool,

@@ -89,7 +89,7 @@ impl OdePlan {
 
 /// One stretch of the network.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Part {
+pub enum Stretch {
     /// A layer.
     Layer(LayerPlan),
     /// Mean over all pixels of an image of this shape.
@@ -106,7 +106,7 @@ pub struct Plan {
     /// Mean and deviation by channel: what is taken off the pixels before the first layer.
     pub normalise: Option<(Vec<f64>, Vec<f64>)>,
     /// Everything up to the last layer.
-    pub parts: Vec<Part>,
+    pub parts: Vec<Stretch>,
     /// The last layer: linear, without activation, one output for each class.
     pub head: LayerPlan,
     /// Number of parameters.
@@ -118,7 +118,7 @@ impl Plan {
     pub fn new(description: &Description) -> Result<Self, PlanError> {
         let mut builder = Builder { shape: description.input, parameters: 0, flattened: None };
         let mut normalise = None;
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<Stretch> = Vec::new();
         let mut odes = 0;
         for (index, spec) in description.layers.iter().enumerate() {
             let fail = |problem: &str| PlanError::Layer { layer: index.to_string(), problem: problem.into() };
@@ -127,7 +127,7 @@ impl Plan {
                     normalise = Some((mean.clone(), std.clone()))
                 }
                 LayerSpec::GlobalAvgPool {} => {
-                    parts.push(Part::Pool(builder.shape));
+                    parts.push(Stretch::Pool(builder.shape));
                     builder.shape = Shape::flat(builder.shape.channels);
                 }
                 LayerSpec::Flatten {} => {
@@ -135,14 +135,14 @@ impl Plan {
                     builder.shape = Shape::flat(builder.shape.len());
                 }
                 LayerSpec::Relu {} => match parts.last_mut() {
-                    Some(Part::Layer(layer)) if !layer.relu => layer.relu = true,
+                    Some(Stretch::Layer(layer)) if !layer.relu => layer.relu = true,
                     _ => return Err(fail("a ReLU must follow a convolution or a linear layer")),
                 },
                 LayerSpec::Ode { dynamics, solver } => {
-                    parts.push(Part::Ode(builder.ode(index, dynamics, solver, odes)?));
+                    parts.push(Stretch::Ode(builder.ode(index, dynamics, solver, odes)?));
                     odes += 1;
                 }
-                _ => parts.push(Part::Layer(builder.layer(spec, &index.to_string())?)),
+                _ => parts.push(Stretch::Layer(builder.layer(spec, &index.to_string())?)),
             }
         }
         let classes = match &description.task {
@@ -153,7 +153,7 @@ impl Plan {
             }
         };
         match parts.pop() {
-            Some(Part::Layer(head)) if !head.relu && head.output == Shape::flat(classes) && !head.time => {
+            Some(Stretch::Layer(head)) if !head.relu && head.output == Shape::flat(classes) && !head.time => {
                 Ok(Self { input: description.input, normalise, parts, head, parameters: builder.parameters })
             }
             _ => Err(PlanError::Layer {
@@ -168,8 +168,8 @@ impl Plan {
     pub fn pattern(description: &Description) -> Result<Self, PlanError> {
         let plan = Self::new(description)?;
         Route::of(&plan)?;
-        let known = |part: &Part| match part {
-            Part::Ode(ode) => SolverConfig::of(&ode.solver).is_some(),
+        let known = |part: &Stretch| match part {
+            Stretch::Ode(ode) => SolverConfig::of(&ode.solver).is_some(),
             _ => true,
         };
         match plan.parts.iter().all(known) {
@@ -188,9 +188,9 @@ impl Plan {
         self.parts
             .iter()
             .flat_map(|part| match part {
-                Part::Layer(layer) => std::slice::from_ref(layer),
-                Part::Pool(_) => &[],
-                Part::Ode(ode) => &ode.dynamics[..],
+                Stretch::Layer(layer) => std::slice::from_ref(layer),
+                Stretch::Pool(_) => &[],
+                Stretch::Ode(ode) => &ode.dynamics[..],
             })
             .chain(std::iter::once(&self.head))
     }

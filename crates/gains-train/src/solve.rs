@@ -5,7 +5,7 @@
 //! points can follow, come from the same walk as in inference, too ([`FreeWalk`]).
 
 use gains_core::Interval;
-use gains_core::description::Method;
+use gains_core::description::RungeKutta;
 use gains_ode::grid::{Attempt, Grid};
 use gains_ode::{Action, FreeWalk, Tableau, Walk, controller};
 
@@ -27,7 +27,7 @@ pub enum Failure {
 #[derive(Clone, Debug)]
 pub struct Stepping {
     /// The Runge-Kutta method.
-    pub method: Method,
+    pub method: RungeKutta,
     /// How the solver goes on.
     pub course: Course,
     /// `1 / (B τ)`: what sums of errors are multiplied with.
@@ -45,7 +45,7 @@ pub enum Course {
 
 impl Stepping {
     /// Equal steps of a method.
-    pub fn fixed(method: Method, steps: u32, end: f64) -> Self {
+    pub fn fixed(method: RungeKutta, steps: u32, end: f64) -> Self {
         Self { method, course: Course::Grid(Grid::fixed(steps, end)), scale: 1.0 }
     }
 
@@ -176,9 +176,9 @@ pub fn solve<S: Steps>(
 pub fn initial_step(
     solver: &SolverConfig,
     samples: usize,
-    mut probe: impl FnMut(Method, f64) -> Result<Measure, Failure>,
+    mut probe: impl FnMut(RungeKutta, f64) -> Result<Measure, Failure>,
 ) -> Result<f64, Failure> {
-    let sums = probe(Method::Euler, 1.0)?;
+    let sums = probe(RungeKutta::Euler, 1.0)?;
     let smallest = 1e-5 * samples as f64 * solver.tolerance;
     let proposal =
         if sums.state < smallest || sums.slope < smallest { 1e-5 } else { 0.01 * sums.state / sums.slope };
@@ -229,7 +229,7 @@ mod tests {
         type Trial = f64;
 
         fn attempt(&mut self, from: f64, time: f64, step: f64, _: bool) -> Result<(f64, Interval), Failure> {
-            let tableau = Tableau::of(Method::Dopri5);
+            let tableau = Tableau::of(RungeKutta::Dopri5);
             let trial = gains_ode::system::trial_step(&slope, tableau, time, step, &[from], None);
             Ok((trial.state[0], Interval::point(trial.error)))
         }

@@ -3,7 +3,7 @@
 use gains_core::Shape;
 
 use crate::device::{Batch, Device, DeviceError, Join, Trial};
-use crate::plan::{LayerPlan, OdePlan, Part};
+use crate::plan::{LayerPlan, OdePlan, Stretch};
 
 /// A value on the tape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -107,20 +107,20 @@ impl<'p, D: Device> Tape<'p, D> {
     pub fn parts(
         &mut self,
         device: &mut D,
-        parts: &'p [Part],
+        parts: &'p [Stretch],
         mut at: ValueId,
     ) -> Result<ValueId, DeviceError> {
         for part in parts {
             at = match part {
-                Part::Layer(layer) => {
+                Stretch::Layer(layer) => {
                     let (value, memory) = device.layer(layer, self.value(at))?;
                     self.push(value, Source::Layer { layer, from: at, memory })
                 }
-                Part::Pool(shape) => {
+                Stretch::Pool(shape) => {
                     let value = device.pool(*shape, self.value(at))?;
                     self.push(value, Source::Pool { shape: *shape, from: at })
                 }
-                Part::Ode(_) => unreachable!("stretches between ODEs hold none"),
+                Stretch::Ode(_) => unreachable!("stretches between ODEs hold none"),
             };
         }
         Ok(at)

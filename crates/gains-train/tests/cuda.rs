@@ -5,11 +5,11 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use gains_core::Shape;
-use gains_core::description::{ControllerSpec, Description, LayerSpec, Method, SolverSpec, Task};
+use gains_core::description::{ControllerSpec, Description, LayerSpec, RungeKutta, SolverSpec, Task};
 use gains_train::cpu::Cpu;
 use gains_train::cuda::Cuda;
 use gains_train::device::{AdamStep, Batch, Device, Join, LabelData, Pull, StepForm, WidthNorm};
-use gains_train::plan::{OdePlan, Part, Plan};
+use gains_train::plan::{OdePlan, Plan, Stretch};
 
 /// Whether there is a device to test.
 fn wanted() -> bool {
@@ -51,7 +51,7 @@ fn plan(input: Shape, layers: Vec<LayerSpec>, classes: usize) -> Plan {
 }
 
 fn solver() -> SolverSpec {
-    SolverSpec { method: Method::Dopri5, controller: ControllerSpec::Fixed { steps: 1 }, end_time: 1.0 }
+    SolverSpec { method: RungeKutta::Dopri5, controller: ControllerSpec::Fixed { steps: 1 }, end_time: 1.0 }
 }
 
 /// Two convolutions, an ODE on what they give, the mean, a linear layer.
@@ -198,7 +198,7 @@ fn fetch<D: Device>(
 fn run_layers<D: Device>(device: &mut D, plan: &Plan, boxes: bool) -> Vec<(String, Vec<f64>)> {
     let mut all = Vec::new();
     for (i, layer) in plan.parts.iter().enumerate() {
-        let Part::Layer(layer) = layer else { continue };
+        let Stretch::Layer(layer) = layer else { continue };
         let (input, output) = (SAMPLES * layer.input.len(), SAMPLES * layer.output.len());
         let radius = random(2, input, 0.0, 0.2);
         let x = Pair::batch(device, layer.input, &random(1, input, -1.0, 1.0), boxes.then_some(&radius[..]));
@@ -217,14 +217,14 @@ fn run_layers<D: Device>(device: &mut D, plan: &Plan, boxes: bool) -> Vec<(Strin
 fn ode(plan: &Plan) -> OdePlan {
     plan.parts
         .iter()
-        .find_map(|part| if let Part::Ode(ode) = part { Some(ode.clone()) } else { None })
+        .find_map(|part| if let Stretch::Ode(ode) = part { Some(ode.clone()) } else { None })
         .unwrap()
 }
 
 fn run_step<D: Device>(
     device: &mut D,
     plan: &Plan,
-    method: Method,
+    method: RungeKutta,
     form: Option<StepForm>,
     error_weight: f64,
 ) -> Vec<(String, Vec<f64>)> {
@@ -366,7 +366,7 @@ fn steps_agree() {
     }
     for (name, plan) in networks() {
         let mut pair = Pair::new(plan);
-        for method in [Method::Dopri5, Method::Euler, Method::Bosh3] {
+        for method in [RungeKutta::Dopri5, RungeKutta::Euler, RungeKutta::Bosh3] {
             for form in [None, Some(StepForm::Independent), Some(StepForm::Difference)] {
                 for weight in [0.0, 0.3] {
                     let what = format!("{name} network, {method:?}, {form:?}, error weight {weight}");
@@ -399,7 +399,7 @@ fn runs_repeat_themselves() {
         let run = || {
             let plan = image_network(28, 1, 32, true);
             let mut cuda = Cuda::new(&plan, &plan.initial_parameters(3), 0).unwrap();
-            let mut all = run_step(&mut cuda, &plan, Method::Dopri5, form, 0.1);
+            let mut all = run_step(&mut cuda, &plan, RungeKutta::Dopri5, form, 0.1);
             cuda.clear_gradients().unwrap();
             all.extend(run_layers(&mut cuda, &plan, form.is_some()));
             all
@@ -421,12 +421,12 @@ fn out_of_memory_is_said() {
     let x = Pair::batch(&mut cuda, ode.state(), &vec![0.1; n], Some(&vec![0.1; n]));
     let mut kept = Vec::new();
     let error = loop {
-        match cuda.step(&ode, Method::Dopri5, StepForm::Difference, &x, 0.0, 0.1, true) {
+        match cuda.step(&ode, RungeKutta::Dopri5, StepForm::Difference, &x, 0.0, 0.1, true) {
             Ok(trial) => kept.push(trial),
             Err(error) => break error,
         }
     };
     assert!(error.to_string().contains("out of memory"), "{error}");
     drop((kept, x));
-    run_step(&mut cuda, &plan, Method::Dopri5, Some(StepForm::Difference), 0.0);
+    run_step(&mut cuda, &plan, RungeKutta::Dopri5, Some(StepForm::Difference), 0.0);
 }

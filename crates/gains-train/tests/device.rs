@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Case, batch, flat, unflat, values};
-use gains_core::description::Method;
+use gains_core::description::RungeKutta;
 use gains_train::cpu::Cpu;
 use gains_train::device::{AdamStep, LabelData, Moments, Pull, WidthNorm, uniform};
 use gains_train::{Batch, Device, StepForm};
@@ -19,7 +19,7 @@ fn run(case: &Case, threads: Option<usize>, form: StepForm, boxes: bool, samples
     let centre = cpu.upload(shape, &fill(-1.0, 1.0)).unwrap();
     let radius = boxes.then(|| cpu.upload(shape, &fill(0.0, 0.2)).unwrap());
     let x = Batch { centre, radius };
-    let trial = cpu.step(ode, Method::Dopri5, form, &x, 0.1, 0.5, true).unwrap();
+    let trial = cpu.step(ode, RungeKutta::Dopri5, form, &x, 0.1, 0.5, true).unwrap();
     let labels = LabelData {
         labels: (0..samples).map(|i| (i % 4) as u8).collect(),
         width_weights: (0..samples).map(|i| i as f32).collect(),
@@ -70,7 +70,7 @@ fn samples_do_not_see_each_other() {
         let all = flat(&mut cpu, &x);
         let count = samples * entries;
         for form in [StepForm::Independent, StepForm::Difference] {
-            let trial = cpu.step(ode, Method::Bosh3, form, &x, 0.0, 0.5, true).unwrap();
+            let trial = cpu.step(ode, RungeKutta::Bosh3, form, &x, 0.0, 0.5, true).unwrap();
             cpu.clear_gradients().unwrap();
             let back = cpu.step_back(ode, &x, trial.memory.as_ref().unwrap(), &trial.end, 0.3).unwrap();
             let gradients = cpu.gradients().unwrap();
@@ -82,7 +82,7 @@ fn samples_do_not_see_each_other() {
                         .concat()
                 };
                 let x = unflat(&mut cpu, &pick(&all), true);
-                let one = cpu.step(ode, Method::Bosh3, form, &x, 0.0, 0.5, true).unwrap();
+                let one = cpu.step(ode, RungeKutta::Bosh3, form, &x, 0.0, 0.5, true).unwrap();
                 let one_back = cpu.step_back(ode, &x, one.memory.as_ref().unwrap(), &one.end, 0.3).unwrap();
                 for (found, expected) in
                     [(flat(&mut cpu, &one.end), pick(&end)), (flat(&mut cpu, &one_back), pick(&back))]

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Case, batch, flat, unflat, values};
 use gains_core::Shape;
-use gains_core::description::Method;
+use gains_core::description::RungeKutta;
 use gains_train::cpu::{Cpu, Tensor};
 use gains_train::device::{Join, LabelData, Pull, WidthNorm};
 use gains_train::plan::LayerPlan;
@@ -135,7 +135,7 @@ fn pooling() {
 
 fn check_step(
     case: &Case,
-    method: Method,
+    method: RungeKutta,
     form: StepForm,
     radius: Option<f64>,
     error_weight: f64,
@@ -167,7 +167,7 @@ fn check_step(
     );
 }
 
-const METHODS: [Method; 4] = [Method::Dopri5, Method::Euler, Method::Bosh3, Method::Rk38];
+const METHODS: [RungeKutta; 4] = [RungeKutta::Dopri5, RungeKutta::Euler, RungeKutta::Bosh3, RungeKutta::Rk38];
 
 #[test]
 fn steps_of_points() {

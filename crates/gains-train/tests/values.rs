@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Case, batch, flat, unflat, values};
-use gains_core::description::Method;
+use gains_core::description::RungeKutta;
 use gains_core::{Arithmetic, BoxVec, OdeBlock, Operator, Precision, Step};
 use gains_ode::Inference;
 use gains_ode::Tableau;
@@ -12,7 +12,8 @@ use gains_ode::system::{NeuralDynamics, trial_step};
 use gains_train::cpu::{Cpu, Tensor};
 use gains_train::{Batch, Device, StepForm};
 
-const METHODS: [Method; 5] = [Method::Dopri5, Method::Euler, Method::Heun, Method::Bosh3, Method::Rk4];
+const METHODS: [RungeKutta; 5] =
+    [RungeKutta::Dopri5, RungeKutta::Euler, RungeKutta::Heun, RungeKutta::Bosh3, RungeKutta::Rk4];
 
 fn close(name: &str, found: &[f64], expected: &[f64], tolerance: f64) {
     assert_eq!(found.len(), expected.len(), "{name}");
@@ -162,7 +163,7 @@ fn boxes_contain_the_steps_of_their_points_and_differences_only_tighten() {
                 let (wide, tight) = (&boxes[0].1[4 * sample..][..4], &boxes[1].1[4 * sample..][..4]);
                 assert!(tight[0] >= wide[0] - 1e-12 && tight[1] <= wide[1] + 1e-12);
                 close("norms", &tight[2..], &wide[2..], 1e-12);
-                if method == Method::Dopri5 && radius < 0.1 {
+                if method == RungeKutta::Dopri5 && radius < 0.1 {
                     uppers = [uppers[0] + wide[1], uppers[1] + tight[1]];
                 }
                 let at = sample * entries;
@@ -212,7 +213,7 @@ fn a_nan_in_a_sample_is_seen_at_its_end_and_nowhere_else() {
                 let mut x = values(&mut random, 3 * entries * if boxes { 2 } else { 1 }, 0.0, 0.5);
                 x[lane * 3 * entries + entries + 1] = f64::NAN;
                 let x = unflat(&mut cpu, &x, boxes);
-                let trial = cpu.step(ode, Method::Dopri5, form, &x, 0.0, 0.5, false).unwrap();
+                let trial = cpu.step(ode, RungeKutta::Dopri5, form, &x, 0.0, 0.5, false).unwrap();
                 let end = flat(&mut cpu, &trial.end);
                 for (i, lane) in end.chunks(entries).enumerate() {
                     assert_eq!(lane.iter().any(|v| v.is_nan()), i % 3 == 1, "{form:?}");

@@ -5,7 +5,7 @@
 //! thresholds `α⁻ᵖ` and 1; which of the two is followed in an iteration is the *schedule*.
 
 use gains_core::{Circuit, Ode, Precision};
-use gains_ode::system::{NeuralDynamics, Stage, pull_back_error, pull_back_step, trial_step};
+use gains_ode::system::{NeuralDynamics, StageTape, pull_back_error, pull_back_step, trial_step};
 use gains_ode::{Action, Attempt, Grid, Inference, System, Tableau};
 
 use crate::limits::Clock;
@@ -248,7 +248,7 @@ impl<'a> Decisions<'a> {
 fn through<S: System>(
     system: &S,
     tableau: &Tableau,
-    taken: Option<(&Attempt, &Vec<Stage<S::Tape>>)>,
+    taken: Option<(&Attempt, &Vec<StageTape<S::Tape>>)>,
     gradient: Vec<f64>,
 ) -> Vec<f64> {
     match taken {
@@ -269,7 +269,7 @@ mod tests {
     fn decay() -> Model {
         let mut tensors = Default::default();
         let dynamics = vec![linear(&mut tensors, "f", &[&[-5.0, 0.0], &[0.0, -5.0]], &[0.0, 0.0], false)];
-        let solver = controlled(gains_core::description::Method::Dopri5, 2, 1e-3, 0.2, 1);
+        let solver = controlled(gains_core::description::RungeKutta::Dopri5, 2, 1e-3, 0.2, 1);
         let layers = vec![gains_core::description::LayerSpec::Ode { dynamics, solver }];
         Model::new(Shape::flat(2), layers, tensors, 2)
     }

@@ -659,7 +659,7 @@ fn constrain(rows: &mut Rows, row: usize, split: &Split, beta: f64, magnitude: f
 
 #[cfg(test)]
 mod tests {
-    use gains_core::description::{ControllerSpec, Join, LayerSpec, Method as Rule, SolverSpec, Task};
+    use gains_core::description::{ControllerSpec, Join, LayerSpec, RungeKutta, SolverSpec, Task};
     use gains_core::model_file::{Tensors, build};
     use gains_core::{Description, Network};
 
@@ -713,7 +713,7 @@ mod tests {
         }
         let dynamics = vec![linear(random, &mut tensors, width, width)];
         let controller = ControllerSpec::Fixed { steps: 1 };
-        let solver = SolverSpec { method: Rule::Euler, controller, end_time: 1.0 };
+        let solver = SolverSpec { method: RungeKutta::Euler, controller, end_time: 1.0 };
         layers.extend([LayerSpec::Ode { dynamics, solver }, linear(random, &mut tensors, width, 2)]);
         let task = Task::Classification { classes: vec!["0".into(), "1".into()] };
         let description = Description::new("front", task, Shape::flat(inputs), layers);

@@ -6,13 +6,13 @@
 //! for a counterexample, and hands out a [`Report`] with a [`Verdict`].
 //!
 //! ```
-//! use gains_core::description::{ControllerSpec, LayerSpec, Method, SolverSpec, Task};
+//! use gains_core::description::{ControllerSpec, LayerSpec, RungeKutta, SolverSpec, Task};
 //! use gains_core::{Description, Interval, Shape, model_file};
 //! use gains_verify::{Budget, Problem, Settings, Verdict, Verifier};
 //!
 //! // z' = −z for one unit of time, then two outputs: z₁ and z₂.
 //! let dynamics = vec![LayerSpec::Linear { name: "f".into(), in_features: 2, out_features: 2, time: false }];
-//! let solver = SolverSpec { method: Method::Rk4, controller: ControllerSpec::Fixed { steps: 4 }, end_time: 1.0 };
+//! let solver = SolverSpec { method: RungeKutta::Rk4, controller: ControllerSpec::Fixed { steps: 4 }, end_time: 1.0 };
 //! let task = Task::Classification { classes: vec!["left".into(), "right".into()] };
 //! let description = Description::new("decay", task, Shape::flat(2), vec![LayerSpec::Ode { dynamics, solver }]);
 //! let weights = [("f.weight", vec![2, 2], vec![-1.0, 0.0, 0.0, -1.0]), ("f.bias", vec![2], vec![0.0, 0.0])];

@@ -25,7 +25,7 @@ mod tests;
 use std::path::Path;
 use std::sync::Arc;
 
-use gains_core::description::Method;
+use gains_core::description::RungeKutta;
 use gains_core::import::import_state_dict;
 use gains_core::model_file::read_model;
 use gains_core::{Network, Precision};
@@ -59,7 +59,7 @@ pub fn jsonl(lines: &[Line]) -> Result<String, Failure> {
 
 /// The table of a method of Runge and Kutta, by its name in model files.
 pub fn tableau(method: &str) -> Result<&'static Tableau, Failure> {
-    let found: Result<Method, _> = serde_json::from_value(method.into());
+    let found: Result<RungeKutta, _> = serde_json::from_value(method.into());
     found.map(Tableau::of).map_err(|_| {
         Failure::usage(format!("there is no method '{method}'")).hint("docs/model-format.md lists them")
     })

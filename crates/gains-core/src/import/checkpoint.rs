@@ -5,7 +5,9 @@
 
 use serde::Deserialize;
 
-use crate::description::{ControlledSpec, ControllerSpec, Description, LayerSpec, Method, SolverSpec, Task};
+use crate::description::{
+    ControlledSpec, ControllerSpec, Description, LayerSpec, RungeKutta, SolverSpec, Task,
+};
 use crate::model_file::{ModelError, Tensors, read_tensors, write_model};
 use crate::shape::Shape;
 
@@ -103,7 +105,7 @@ pub fn import_checkpoint(weights: &[u8], sidecar: &str) -> Result<Vec<u8>, Model
 /// The solver of all published networks.
 pub(super) fn solver(initial_step: f64) -> SolverSpec {
     SolverSpec {
-        method: Method::Dopri5,
+        method: RungeKutta::Dopri5,
         controller: ControllerSpec::ControlledAdaptive(ControlledSpec {
             factor: 2,
             tolerance: 0.005,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::description::{
-    ControlledSpec, ControllerSpec, FORMAT, LayerSpec, Method, SolverSpec, Task, VERSION,
+    ControlledSpec, ControllerSpec, FORMAT, LayerSpec, RungeKutta, SolverSpec, Task, VERSION,
 };
 use crate::model_file::{ModelError, read_chosen};
 
@@ -120,7 +120,7 @@ fn solver() -> SolverSpec {
         minimum_step: 0.02,
         rejections_after_clipping: 1,
     });
-    SolverSpec { method: Method::Dopri5, controller, end_time: 1.0 }
+    SolverSpec { method: RungeKutta::Dopri5, controller, end_time: 1.0 }
 }
 
 /// Where in a network a module stands, by its name.

@@ -7,7 +7,7 @@ use super::error::SeriesError;
 use super::feature::{Feature, Kind, PHYSIONET_SPAN, Role, clip};
 use super::record::{Observation, Record};
 use super::recordings::Recordings;
-use super::split::{Order, Part, arrange, range};
+use super::split::{Order, Subset, arrange, range};
 use super::statistics::Statistics;
 
 /// How far ahead to predict at least, in the source's unit of time: hours for PhysioNet.
@@ -182,7 +182,7 @@ impl<'a> Forecasts<'a> {
             let records = recordings.records().len();
             return Err(SeriesError::TooFew { records, kept: kept.len(), horizon });
         }
-        let train = &kept[range(kept.len(), Part::Train)];
+        let train = &kept[range(kept.len(), Subset::Train)];
         let of = |kept: &Kept| &recordings.records()[kept.record];
         let values = || {
             train.iter().flat_map(|kept| {
@@ -201,12 +201,12 @@ impl<'a> Forecasts<'a> {
     }
 
     /// Records in a part.
-    pub fn len(&self, part: Part) -> usize {
+    pub fn len(&self, part: Subset) -> usize {
         range(self.kept.len(), part).len()
     }
 
     /// Whether a part has no records. None ever is.
-    pub fn is_empty(&self, part: Part) -> bool {
+    pub fn is_empty(&self, part: Subset) -> bool {
         self.len(part) == 0
     }
 
@@ -230,7 +230,7 @@ impl<'a> Forecasts<'a> {
     /// # Panics
     ///
     /// If `index` is not below [`Forecasts::len`].
-    pub fn series(&self, part: Part, index: usize) -> Series {
+    pub fn series(&self, part: Subset, index: usize) -> Series {
         self.prepare(&self.kept[range(self.kept.len(), part)][index])
     }
 
@@ -239,12 +239,12 @@ impl<'a> Forecasts<'a> {
     /// # Panics
     ///
     /// If `index` is not below [`Forecasts::len`].
-    pub fn id(&self, part: Part, index: usize) -> &str {
+    pub fn id(&self, part: Subset, index: usize) -> &str {
         self.recordings.records()[self.kept[range(self.kept.len(), part)][index].record].id()
     }
 
     /// All records of a part, one after the other.
-    pub fn iter(&self, part: Part) -> impl ExactSizeIterator<Item = Series> {
+    pub fn iter(&self, part: Subset) -> impl ExactSizeIterator<Item = Series> {
         self.kept[range(self.kept.len(), part)].iter().map(|kept| self.prepare(kept))
     }
 

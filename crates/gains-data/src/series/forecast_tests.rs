@@ -43,7 +43,7 @@ fn with_fillers(first: Values<'_>) -> Recordings {
 fn first(recordings: &Recordings, hours: f64) -> Series {
     let horizon = Horizon::new(hours).unwrap();
     let forecasts = Forecasts::new(recordings, horizon, Order::Sorted).unwrap();
-    forecasts.series(Part::Train, 0)
+    forecasts.series(Subset::Train, 0)
 }
 
 /// Position among the 35.
@@ -87,7 +87,7 @@ fn short_records_are_dropped() {
     let recordings = physionet(&[short, long, alone, long, no_target, long]);
     let forecasts = Forecasts::new(&recordings, Horizon(24.0), Order::Sorted).unwrap();
     assert_eq!(forecasts.dropped(), Dropped { too_short: 2, no_target: 1 });
-    assert_eq!(Part::ALL.map(|part| forecasts.series(part, 0).id), ["101", "103", "105"]);
+    assert_eq!(Subset::ALL.map(|part| forecasts.series(part, 0).id), ["101", "103", "105"]);
     let error = Forecasts::new(&recordings, Horizon(25.0), Order::Sorted).unwrap_err();
     assert!(matches!(error, SeriesError::TooFew { records: 6, kept: 0, .. }), "{error}");
     let few = physionet(&[long, long]);
@@ -166,7 +166,7 @@ fn values_are_clipped_and_normalised_with_the_population_of_the_training_part() 
     assert_eq!(statistics.deviation()[feature("HR") as usize], 1.0);
     assert_eq!(statistics.deviation()[feature("K") as usize], 1.0, "always the same");
     assert_eq!(statistics.deviation()[feature("SaO2") as usize], 100.0);
-    let series = forecasts.series(Part::Train, 0);
+    let series = forecasts.series(Subset::Train, 0);
     let at = |row: usize, name: &str| series.values[row * 35 + column(name)];
     assert!((at(0, "Temp") + 5.5 / 22.25_f64.sqrt()).abs() < 1e-15);
     assert_eq!(at(2, "FiO2"), f64::from(0.4_f32));
@@ -208,9 +208,9 @@ fn a_table_has_its_own_unit_of_time() {
         counts: Counts::default(),
     };
     let forecasts = Forecasts::new(&recordings, Horizon(1.0), Order::Sorted).unwrap();
-    assert_eq!(Part::ALL.map(|part| forecasts.len(part)), [2, 1, 1]);
+    assert_eq!(Subset::ALL.map(|part| forecasts.len(part)), [2, 1, 1]);
     assert_eq!(forecasts.statistics().span(), 1e9 + 1.0);
-    let series = forecasts.series(Part::Test, 0);
+    let series = forecasts.series(Subset::Test, 0);
     assert_eq!((series.times.len(), series.target_time), (2, 1.0));
     // Ages 1 and 2 are trained on: mean 1.5, deviation 0.5.
     assert_eq!(series.initial, [5.0]);

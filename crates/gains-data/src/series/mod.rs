@@ -9,7 +9,7 @@
 //!
 //! [`Recordings`] hold what was measured, with times on their grid and equal times merged. [`Forecasts`] are
 //! made for one [`Horizon`] and one [`Order`]: they choose points and targets, divide the records into three
-//! [`Part`]s and normalise with the [`Statistics`] of the training part. A [`Series`] is one record as the
+//! [`Subset`]s and normalise with the [`Statistics`] of the training subset. A [`Series`] is one record as the
 //! network sees it.
 //!
 //! The rules for PhysioNet are those of the appendix *PhysioNet Preprocessing* of the GAINS paper and, where it
@@ -33,7 +33,7 @@ pub use folder::{OnRecord, physionet_file, read_physionet};
 pub use forecast::{Dropped, Forecasts, Grid, Horizon, Series};
 pub use record::{Observation, Point, Record};
 pub use recordings::{Counts, Recordings, Skipped};
-pub use split::{Order, Part};
+pub use split::{Order, Subset};
 pub use statistics::Statistics;
 pub use table::read_table;
 

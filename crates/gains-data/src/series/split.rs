@@ -32,7 +32,7 @@ impl fmt::Display for Order {
 
 /// A part of the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Part {
+pub enum Subset {
     /// Trained on; the only part that statistics are taken from.
     Train,
     /// Used to choose among trained networks.
@@ -41,17 +41,17 @@ pub enum Part {
     Test,
 }
 
-impl Part {
+impl Subset {
     /// All of them.
-    pub const ALL: [Part; 3] = [Part::Train, Part::Validation, Part::Test];
+    pub const ALL: [Subset; 3] = [Subset::Train, Subset::Validation, Subset::Test];
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for Subset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Part::Train => "train",
-            Part::Validation => "validation",
-            Part::Test => "test",
+            Subset::Train => "train",
+            Subset::Validation => "validation",
+            Subset::Test => "test",
         })
     }
 }
@@ -85,14 +85,14 @@ fn split_mix(state: &mut u64) -> u64 {
 
 /// Where a part lies among `records` records in order: the last are tested on, those before them validated on.
 /// Each of the two gets a twentieth, rounded up, and at most 400.
-pub(super) fn range(records: usize, part: Part) -> Range<usize> {
+pub(super) fn range(records: usize, part: Subset) -> Range<usize> {
     let held_out = records.div_ceil(20).min(MOST_HELD_OUT);
     let test = records.saturating_sub(held_out);
     let validation = test.saturating_sub(held_out);
     match part {
-        Part::Train => 0..validation,
-        Part::Validation => validation..test,
-        Part::Test => test..records,
+        Subset::Train => 0..validation,
+        Subset::Validation => validation..test,
+        Subset::Test => test..records,
     }
 }
 
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn the_parts_are_those_of_the_reference_and_small_sets_divide_too() {
-        let sizes = |records| Part::ALL.map(|part| range(records, part).len());
+        let sizes = |records| Subset::ALL.map(|part| range(records, part).len());
         assert_eq!(sizes(7982), [7182, 400, 400]);
         assert_eq!(sizes(8000), [7200, 400, 400]);
         assert_eq!(sizes(20_000), [19_200, 400, 400]);
@@ -142,6 +142,6 @@ mod tests {
         assert_eq!(sizes(3), [1, 1, 1]);
         assert_eq!(sizes(2), [0, 1, 1]);
         assert_eq!(sizes(0), [0, 0, 0]);
-        assert_eq!(range(7982, Part::Test), 7582..7982);
+        assert_eq!(range(7982, Subset::Test), 7582..7982);
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gains_data::series::{
-    Forecasts, Horizon, Malformed, Order, Part, Recordings, SeriesError, Skipped, physionet_file,
+    Forecasts, Horizon, Malformed, Order, Recordings, SeriesError, Skipped, Subset, physionet_file,
     read_physionet,
 };
 
@@ -124,7 +124,7 @@ fn parts_do_not_overlap_and_repeat_with_the_seed() {
     let (recordings, _) = read_physionet(dir.path(), &go_on).unwrap();
     let parts = |order| {
         let forecasts = Forecasts::new(&recordings, Horizon::PAPER[2], order).unwrap();
-        Part::ALL.map(|part| forecasts.iter(part).map(|series| series.id).collect::<Vec<_>>())
+        Subset::ALL.map(|part| forecasts.iter(part).map(|series| series.id).collect::<Vec<_>>())
     };
     let shuffled = parts(Order::Shuffled(5));
     assert_eq!(shuffled, parts(Order::Shuffled(5)));

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use gains_data::series::{Forecasts, Horizon, Order, Part, Recordings, SeriesError, read_physionet};
+use gains_data::series::{Forecasts, Horizon, Order, Recordings, SeriesError, Subset, read_physionet};
 use serde_json::Value;
 
 /// Means and deviations are sums of up to half a million numbers in another order; float32 is in their times and
@@ -66,7 +66,7 @@ fn inputs_are_those_of_the_reference() {
     let Some(recordings) = official(TEST) else { return };
     let golden = golden(&folder);
     let forecasts = Forecasts::new(&recordings, Horizon::PAPER[2], Order::Sorted).unwrap();
-    assert_eq!(forecasts.len(Part::Train) as u64, golden["n_train"].as_u64().unwrap());
+    assert_eq!(forecasts.len(Subset::Train) as u64, golden["n_train"].as_u64().unwrap());
     let mut worst = difference(forecasts.statistics().mean(), &numbers(&golden["stats_mean"]));
     worst = worst.max(difference(forecasts.statistics().deviation(), &numbers(&golden["stats_std"])));
     println!("statistics differ by {worst:e}");
@@ -76,7 +76,7 @@ fn inputs_are_those_of_the_reference() {
     assert!(!samples.is_empty());
     for sample in samples {
         let id = sample["record"].as_str().unwrap();
-        let series = forecasts.iter(Part::Test).find(|series| series.id == id).expect("a test record");
+        let series = forecasts.iter(Subset::Test).find(|series| series.id == id).expect("a test record");
         let grid = series.authors_grid();
         let compare = |name: &str, ours: &[f64]| {
             let difference = difference(ours, &numbers(&sample[name]));
@@ -99,9 +99,9 @@ fn the_official_records_divide_as_documented() {
     for (horizon, kept) in Horizon::PAPER.into_iter().zip([7987, 7985, 7982]) {
         for order in [Order::Sorted, Order::Shuffled(0)] {
             let forecasts = Forecasts::new(&recordings, horizon, order).unwrap();
-            assert_eq!(Part::ALL.map(|part| forecasts.len(part)), [kept - 800, 400, 400]);
+            assert_eq!(Subset::ALL.map(|part| forecasts.len(part)), [kept - 800, 400, 400]);
             assert_eq!((forecasts.dropped().too_short, forecasts.dropped().no_target), (8000 - kept, 0));
-            let later = Part::ALL.into_iter().flat_map(|part| forecasts.iter(part).collect::<Vec<_>>());
+            let later = Subset::ALL.into_iter().flat_map(|part| forecasts.iter(part).collect::<Vec<_>>());
             assert_eq!(later.filter(|series| !series.later_times.is_empty()).count(), 35);
         }
     }

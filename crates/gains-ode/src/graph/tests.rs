@@ -65,7 +65,7 @@ fn grid() -> Grid {
         minimum_step: 0.1,
         rejections_after_clipping: 1,
     };
-    Grid::controlled(&spec, Tableau::of(gains_core::description::Method::Heun), 1.0)
+    Grid::controlled(&spec, Tableau::of(gains_core::description::RungeKutta::Heun), 1.0)
 }
 
 fn anything(_: f64) -> Interval {

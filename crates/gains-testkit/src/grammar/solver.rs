@@ -1,21 +1,21 @@
 //! Solvers of ODE blocks: every tableau, every controller.
 
-use gains_core::description::{ControlledSpec, ControllerSpec, Method, SolverSpec};
+use gains_core::description::{ControlledSpec, ControllerSpec, RungeKutta, SolverSpec};
 use gains_ode::Tableau;
 
 use crate::choices::Choices;
 
 /// All tableaux, the cheap ones first.
-pub const METHODS: [Method; 9] = [
-    Method::Euler,
-    Method::Heun,
-    Method::Midpoint,
-    Method::Fehlberg2,
-    Method::Bosh3,
-    Method::Rk4,
-    Method::Rk38,
-    Method::Dopri5,
-    Method::Dopri8,
+pub const METHODS: [RungeKutta; 9] = [
+    RungeKutta::Euler,
+    RungeKutta::Heun,
+    RungeKutta::Midpoint,
+    RungeKutta::Fehlberg2,
+    RungeKutta::Bosh3,
+    RungeKutta::Rk4,
+    RungeKutta::Rk38,
+    RungeKutta::Dopri5,
+    RungeKutta::Dopri8,
 ];
 
 /// Controlled adaptive steps of any kind, not more than about thirty of them.
@@ -34,7 +34,7 @@ fn controlled(choices: &mut Choices, end_time: f64) -> ControllerSpec {
 pub fn solver(choices: &mut Choices) -> SolverSpec {
     let end_time = choices.pick(&[1.0, 0.5, 2.0, 1e-3]);
     let style = choices.below(50);
-    let estimating: Vec<Method> =
+    let estimating: Vec<RungeKutta> =
         METHODS.into_iter().filter(|method| Tableau::of(*method).estimates_error()).collect();
     let (method, controller) = match style {
         49 => {
@@ -45,7 +45,7 @@ pub fn solver(choices: &mut Choices) -> SolverSpec {
                 shrink: 0.2,
                 grow: 10.0,
             };
-            (Method::Dopri5, controller)
+            (RungeKutta::Dopri5, controller)
         }
         0..25 => {
             let steps = choices.pick(&[1, 1, 2, 3]);

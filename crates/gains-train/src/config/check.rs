@@ -5,7 +5,7 @@ mod forecast;
 
 use gains_ode::Tableau;
 
-use super::{Config, Control, Method, Optimiser, Phase, PhaseSolver, Problem, SolverConfig};
+use super::{Config, Control, Optimiser, Phase, PhaseSolver, Problem, SolverConfig, Training};
 use crate::loss::Objective;
 use crate::schedule::RateSchedule;
 
@@ -67,7 +67,7 @@ impl Config {
     /// Whether there is something that boxes can follow, where there are boxes.
     pub(super) fn check_control(&self, key: &str, control: Control) -> Result<(), Problem> {
         ensure(
-            control == Control::Controlled || self.method != Method::Provable,
+            control == Control::Controlled || self.method != Training::Provable,
             key,
             "boxes cannot follow continuous step sizes, so nothing could be proved",
             "use controlled steps, or method = \"standard\" or \"adversarial\"",
@@ -210,25 +210,25 @@ impl Config {
             "set network.dynamics.time = false",
         )?;
         ensure(
-            loss.error == 0.0 || self.method == Method::Provable,
+            loss.error == 0.0 || self.method == Training::Provable,
             &key("loss.error"),
             "only boxes have bounds of the error, and this method has no boxes",
             "set method = \"provable\" or the weight to 0",
         )?;
         ensure(
-            self.method == Method::Standard || phase.eps.is_some(),
+            self.method == Training::Standard || phase.eps.is_some(),
             &key("eps"),
             "is missing: this method trains against perturbations",
             "add e.g. eps = { target = 0.1, start = 0, length = 60 }, or set method = \"standard\"",
         )?;
         ensure(
-            self.method != Method::Standard || phase.eps.is_none(),
+            self.method != Training::Standard || phase.eps.is_none(),
             &key("eps"),
             "standard training has no perturbation",
             "set method = \"adversarial\" or \"provable\", or leave eps out",
         )?;
         ensure(
-            self.method != Method::Adversarial || phase.attack.steps > 0,
+            self.method != Training::Adversarial || phase.attack.steps > 0,
             &key("attack.steps"),
             "is 0, so nothing is attacked",
             "the paper uses 10",
@@ -242,7 +242,7 @@ impl Config {
             within(key(&format!("objective.{name}")), value, least, 1.0, hint)?;
         }
         ensure(
-            self.method == Method::Provable || phase.objective == Objective::default(),
+            self.method == Training::Provable || phase.objective == Objective::default(),
             &key("objective"),
             "only provable training has boxes to choose a loss for",
             "set method = \"provable\" or leave it out",

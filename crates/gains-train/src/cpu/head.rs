@@ -13,7 +13,7 @@ use crate::device::{Batch, DeviceError, LabelData, Pull, Tally, WidthNorm};
 use crate::plan::LayerPlan;
 
 /// What one part of a batch contributes.
-struct Part<F> {
+struct Contribution<F> {
     /// `[output][input]`.
     weights: Vec<F>,
     biases: Vec<F>,
@@ -56,7 +56,7 @@ impl<F: Real> Cpu<F> {
         let mut gradient = vec![vec![F::ZERO; samples * entries]; inputs.len()];
         let jobs: Vec<_> = tiling.parts().zip(tiling.split_lanes(&mut gradient, entries)).collect();
         let run = |(part, mut out): (std::ops::Range<usize>, Vec<&mut [F]>)| {
-            let mut sums = Part {
+            let mut sums = Contribution {
                 weights: vec![F::ZERO; classes * entries],
                 biases: vec![F::ZERO; classes],
                 tally: Tally::default(),
@@ -69,7 +69,7 @@ impl<F: Real> Cpu<F> {
             }
             sums
         };
-        let parts: Vec<Part<F>> = self.install(|| jobs.into_par_iter().map(run).collect());
+        let parts: Vec<Contribution<F>> = self.install(|| jobs.into_par_iter().map(run).collect());
         if self.frozen {
             return Ok(Batch::of_lanes(gradient));
         }
@@ -146,7 +146,7 @@ fn one_sample<F: Real>(
     sample: usize,
     x: &[&[F]],
     out: &mut [&mut [F]],
-    sums: &mut Part<F>,
+    sums: &mut Contribution<F>,
 ) {
     let (entries, classes) = (x[0].len(), kernel.bias.len());
     let label = usize::from(terms.labels.labels[sample]);

@@ -21,7 +21,7 @@ mod tile;
 use std::sync::Arc;
 
 use gains_core::Shape;
-use gains_core::description::Method;
+use gains_core::description::RungeKutta;
 
 use self::kernel::Kernel;
 pub use self::real::Real;
@@ -241,7 +241,7 @@ impl<F: Real> Device for Cpu<F> {
     fn step(
         &mut self,
         ode: &OdePlan,
-        method: Method,
+        method: RungeKutta,
         form: StepForm,
         x: &Batch<Self::Tensor>,
         time: f64,
@@ -331,7 +331,7 @@ impl<F: Real> Device for Cpu<F> {
         let moments = (&mut self.first[..], &mut self.second[..]);
         let (parameters, gradients) = (&mut self.parameters, &self.gradients);
         self.ledger.gradient_norm =
-            optimiser::update(optimiser::Method::Adam, step, None, parameters, gradients, moments);
+            optimiser::update(optimiser::UpdateRule::Adam, step, None, parameters, gradients, moments);
         self.refresh();
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use gains_core::description::Method;
+use gains_core::description::RungeKutta;
 use gains_ode::Tableau;
 use rayon::prelude::*;
 
@@ -20,7 +20,7 @@ use crate::plan::OdePlan;
 
 /// What a step remembers for its gradient, tile by tile.
 pub struct StepMemory<F: Real> {
-    method: Method,
+    method: RungeKutta,
     time: f64,
     step: f64,
     samples: usize,
@@ -116,7 +116,7 @@ impl<F: Real> Cpu<F> {
     fn solver_step(
         &self,
         ode: &OdePlan,
-        method: Method,
+        method: RungeKutta,
         time: f64,
         step: f64,
     ) -> Result<Step<'_, F>, DeviceError> {
@@ -132,7 +132,7 @@ impl<F: Real> Cpu<F> {
     pub(super) fn take_step(
         &self,
         ode: &OdePlan,
-        method: Method,
+        method: RungeKutta,
         form: StepForm,
         x: &Batch<Tensor<F>>,
         time: f64,

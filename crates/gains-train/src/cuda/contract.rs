@@ -1,7 +1,7 @@
 //! [`Device`], each operation in the file of its idea.
 
 use gains_core::Shape;
-use gains_core::description::Method;
+use gains_core::description::RungeKutta;
 
 use super::images::Labels;
 use super::join::JoinMemory;
@@ -94,7 +94,7 @@ impl Device for Cuda {
     fn step(
         &mut self,
         ode: &OdePlan,
-        method: Method,
+        method: RungeKutta,
         form: StepForm,
         x: &Batch<Buffer>,
         time: f64,

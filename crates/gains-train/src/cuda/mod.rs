@@ -30,7 +30,7 @@ use memory::{Pool, failed};
 use programs::Programs;
 
 use crate::device::{Batch, DeviceError};
-use crate::plan::{LayerPlan, Part, Plan};
+use crate::plan::{LayerPlan, Plan, Stretch};
 
 /// The oldest driver interface the kernels were tried with.
 const OLDEST_DRIVER: i32 = 12000;
@@ -146,7 +146,7 @@ impl Cuda {
         let odes = plan
             .parts
             .iter()
-            .filter_map(|part| if let Part::Ode(ode) = part { Some(&ode.dynamics) } else { None });
+            .filter_map(|part| if let Stretch::Ode(ode) = part { Some(&ode.dynamics) } else { None });
         let dynamics = odes.flatten().map(|layer| layer.weights.start).collect();
         let programs = Programs::new(context.clone(), dynamics)?;
         let count = cudarc::driver::sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
@@ -183,13 +183,13 @@ impl Cuda {
         // Compiled now, so that a network the kernels cannot take is refused at once.
         for part in &plan.parts {
             match part {
-                Part::Layer(layer) => drop(device.programs.layer(layer)?),
-                Part::Ode(ode) => {
+                Stretch::Layer(layer) => drop(device.programs.layer(layer)?),
+                Stretch::Ode(ode) => {
                     for layer in &ode.dynamics {
                         device.programs.layer(layer)?;
                     }
                 }
-                Part::Pool(_) => {}
+                Stretch::Pool(_) => {}
             }
         }
         Ok(device)

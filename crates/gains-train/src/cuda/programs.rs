@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUfunction_attribute;
 use cudarc::driver::{CudaContext, CudaFunction, CudaModule};
 use cudarc::nvrtc::{CompileError, CompileOptions, compile_ptx_with_opts};
-use gains_core::description::Method;
+use gains_core::description::RungeKutta;
 use gains_ode::Tableau;
 
 use super::memory::failed;
@@ -40,7 +40,7 @@ pub(super) struct Programs {
     common: Arc<CudaModule>,
     functions: HashMap<&'static str, CudaFunction>,
     layers: HashMap<usize, Arc<LayerKernels>>,
-    steps: HashMap<(usize, Method, usize), Arc<StepKernels>>,
+    steps: HashMap<(usize, RungeKutta, usize), Arc<StepKernels>>,
 }
 
 /// A virtual architecture NVRTC knows, not newer than the device.
@@ -134,7 +134,7 @@ impl Programs {
     pub(super) fn step(
         &mut self,
         ode: &OdePlan,
-        method: Method,
+        method: RungeKutta,
         lanes: usize,
     ) -> Result<Arc<StepKernels>, DeviceError> {
         let key = (ode.index, method, lanes);
@@ -186,7 +186,7 @@ fn compile(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Part, Plan};
+    use crate::plan::{Plan, Stretch};
     use gains_core::Shape;
     use gains_core::description::{ControllerSpec, Description, LayerSpec, SolverSpec, Task};
 
@@ -202,7 +202,7 @@ mod tests {
             time,
         };
         let solver = SolverSpec {
-            method: Method::Dopri5,
+            method: RungeKutta::Dopri5,
             controller: ControllerSpec::Fixed { steps: 1 },
             end_time: 1.0,
         };
@@ -247,17 +247,20 @@ mod tests {
         for plan in [network(28, 1, 32, true), network(32, 3, 9, false)] {
             for part in &plan.parts {
                 match part {
-                    Part::Layer(layer) => compile(&source::layer(layer, LayerShares::new(layer), false)),
-                    Part::Ode(ode) => {
-                        for (method, lanes) in
-                            [(Method::Dopri5, 1), (Method::Dopri5, 2), (Method::Bosh3, 4), (Method::Euler, 4)]
-                        {
+                    Stretch::Layer(layer) => compile(&source::layer(layer, LayerShares::new(layer), false)),
+                    Stretch::Ode(ode) => {
+                        for (method, lanes) in [
+                            (RungeKutta::Dopri5, 1),
+                            (RungeKutta::Dopri5, 2),
+                            (RungeKutta::Bosh3, 4),
+                            (RungeKutta::Euler, 4),
+                        ] {
                             let tableau = Tableau::of(method);
                             let shares = source::step_shares(ode, tableau.len(), lanes);
                             compile(&source::step(ode, tableau, lanes, shares));
                         }
                     }
-                    Part::Pool(_) => {}
+                    Stretch::Pool(_) => {}
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use cudarc::driver::DeviceRepr;
 use gains_core::Shape;
-use gains_core::description::Method;
+use gains_core::description::RungeKutta;
 use gains_ode::Tableau;
 
 use super::gradient::Rows;
@@ -19,7 +19,7 @@ fn padded(shape: Shape) -> usize {
 
 /// What a solver step remembers.
 pub struct StepMemory {
-    method: Method,
+    method: RungeKutta,
     pub(super) lanes: usize,
     pub(super) time: f64,
     pub(super) step: f64,
@@ -53,7 +53,7 @@ impl Cuda {
     pub(super) fn take_step(
         &mut self,
         ode: &OdePlan,
-        method: Method,
+        method: RungeKutta,
         form: StepForm,
         x: &Batch<Buffer>,
         time: f64,

@@ -1,5 +1,5 @@
 //! How parameters follow their gradients on the CPU: one file for each rule. Adding one is a file here and its line in
-//! [`Method`].
+//! [`UpdateRule`].
 
 mod adam;
 mod adam_w;
@@ -13,7 +13,7 @@ use crate::device::AdamStep;
 /// The rules there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Method {
+pub enum UpdateRule {
     /// Adam, decay added to the gradient.
     #[default]
     Adam,
@@ -40,7 +40,7 @@ trait Rule {
 /// One step; returns the norm of the gradient before clipping. Every number is computed in float64 and rounded once;
 /// those that are not `learned` stay, and their gradients do not count.
 pub(crate) fn update<F: Real>(
-    method: Method,
+    method: UpdateRule,
     step: &AdamStep,
     learned: Option<&[bool]>,
     parameters: &mut [F],
@@ -48,9 +48,9 @@ pub(crate) fn update<F: Real>(
     moments: (&mut [F], &mut [F]),
 ) -> f64 {
     let rule: &dyn Rule = match method {
-        Method::Adam => &adam::Adam::new(step),
-        Method::AdamW => &adam_w::AdamW::new(step),
-        Method::Sgd => &sgd::Sgd::new(step),
+        UpdateRule::Adam => &adam::Adam::new(step),
+        UpdateRule::AdamW => &adam_w::AdamW::new(step),
+        UpdateRule::Sgd => &sgd::Sgd::new(step),
     };
     let counts = |i: usize| learned.is_none_or(|learned| learned[i]);
     let squares = gradients.iter().enumerate().filter(|(i, _)| counts(*i)).map(|(_, g)| g.wide() * g.wide());
@@ -77,7 +77,7 @@ mod tests {
         AdamStep { rate: 0.1, decay, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, clip: 1e9, count }
     }
 
-    fn run(method: Method, decay: f64, gradients: &[f64]) -> f64 {
+    fn run(method: UpdateRule, decay: f64, gradients: &[f64]) -> f64 {
         let (mut parameter, mut first, mut second) = ([2.0], [0.0], [0.0]);
         for (index, gradient) in gradients.iter().enumerate() {
             let step = step(decay, index as u64 + 1);
@@ -90,12 +90,12 @@ mod tests {
     #[test]
     fn rules_follow_their_formulas() {
         // The first step of Adam is the rate, whatever the gradient.
-        assert!((run(Method::Adam, 0.0, &[7.0]) - 1.9).abs() < 1e-7);
-        assert!((run(Method::Adam, 0.5, &[7.0]) - 1.9).abs() < 1e-7, "decay is part of the gradient");
-        assert!((run(Method::AdamW, 0.5, &[7.0]) - (2.0 * (1.0 - 0.05) - 0.1)).abs() < 1e-7);
+        assert!((run(UpdateRule::Adam, 0.0, &[7.0]) - 1.9).abs() < 1e-7);
+        assert!((run(UpdateRule::Adam, 0.5, &[7.0]) - 1.9).abs() < 1e-7, "decay is part of the gradient");
+        assert!((run(UpdateRule::AdamW, 0.5, &[7.0]) - (2.0 * (1.0 - 0.05) - 0.1)).abs() < 1e-7);
         // v₁ = g, v₂ = 0.9 v₁ + g'.
-        assert!((run(Method::Sgd, 0.0, &[1.0, 0.5]) - (2.0 - 0.1 * (1.0 + 1.4))).abs() < 1e-12);
-        assert!((run(Method::Sgd, 0.5, &[1.0]) - (2.0 - 0.1 * 2.0)).abs() < 1e-12);
+        assert!((run(UpdateRule::Sgd, 0.0, &[1.0, 0.5]) - (2.0 - 0.1 * (1.0 + 1.4))).abs() < 1e-12);
+        assert!((run(UpdateRule::Sgd, 0.5, &[1.0]) - (2.0 - 0.1 * 2.0)).abs() < 1e-12);
     }
 
     #[test]
@@ -103,7 +103,8 @@ mod tests {
         let (mut parameters, mut first, mut second) = ([1.0_f64, 1.0], [0.0; 2], [0.0; 2]);
         let step = AdamStep { clip: 0.5, ..step(0.3, 1) };
         let moments = (&mut first[..], &mut second[..]);
-        let norm = update(Method::Sgd, &step, Some(&[false, true]), &mut parameters, &[30.0, 4.0], moments);
+        let norm =
+            update(UpdateRule::Sgd, &step, Some(&[false, true]), &mut parameters, &[30.0, 4.0], moments);
         assert_eq!((norm, parameters[0], first[0]), (4.0, 1.0, 0.0));
         assert!((parameters[1] - (1.0 - 0.1 * (0.5 + 0.3))).abs() < 1e-6, "{parameters:?}");
     }

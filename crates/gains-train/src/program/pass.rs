@@ -4,7 +4,7 @@ mod boxes;
 mod points;
 mod steps;
 
-use gains_core::description::{ControllerSpec, Method};
+use gains_core::description::{ControllerSpec, RungeKutta};
 use gains_ode::Tableau;
 
 pub use self::boxes::BoxRun;
@@ -14,7 +14,7 @@ use super::engine::Books;
 use super::judge::Judge;
 use super::samples::Samples;
 use super::step::{Stepper, measure};
-use super::tape::{Tape, ValueId};
+use super::tape::{ProgramTape, ValueId};
 use crate::config::{Augment, PhaseSolver, SolverConfig};
 use crate::cpu::Real;
 use crate::device::{Pull, StepForm, Tally};
@@ -64,14 +64,14 @@ impl<'p, F: Real> ProgramPass<'p, F> {
     /// The solver of an ODE for a batch at its beginning. `first` is none where the batch decides.
     fn stepping(
         &self,
-        tape: &mut Tape<'p, F>,
+        tape: &mut ProgramTape<'p, F>,
         ode: &'p OdePart,
         state: ValueId,
         first: Option<f64>,
     ) -> Result<Chosen, Failure> {
         let (end, method) = (ode.solver.end_time, ode.solver.method);
         if let PhaseSolver::Euler { steps } = self.setting.phase.solver {
-            return Ok(Chosen { stepping: Stepping::fixed(Method::Euler, steps, end), first: None });
+            return Ok(Chosen { stepping: Stepping::fixed(RungeKutta::Euler, steps, end), first: None });
         }
         let Some(solver) = SolverConfig::of(&ode.solver) else {
             let steps = match ode.solver.controller {

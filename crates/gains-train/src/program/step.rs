@@ -4,7 +4,7 @@ use gains_ode::Tableau;
 
 use super::blueprint::Circuit;
 use super::ops::{Clock, Operation, Rule};
-use super::tape::{Tape, ValueId};
+use super::tape::{ProgramTape, ValueId};
 use crate::cpu::Real;
 use crate::device::{Measure, StepForm};
 use crate::matrix::Matrix;
@@ -22,7 +22,7 @@ pub struct Tried {
 
 /// All values of a circuit.
 pub fn walk<'p, F: Real>(
-    tape: &mut Tape<'p, F>,
+    tape: &mut ProgramTape<'p, F>,
     circuit: &'p Circuit,
     input: ValueId,
     time: f64,
@@ -48,7 +48,7 @@ struct Stages {
 /// A step of a batch.
 pub struct Stepper<'t, 'p, F: Real> {
     /// Where it is recorded.
-    pub tape: &'t mut Tape<'p, F>,
+    pub tape: &'t mut ProgramTape<'p, F>,
     /// The right-hand side.
     pub dynamics: &'p Circuit,
     /// The method.

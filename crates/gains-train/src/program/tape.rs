@@ -42,7 +42,7 @@ struct Entry<'p, F> {
 
 /// Values in the order they were computed, all points or all boxes. A value may be used several times; its gradients
 /// add up, and what no gradient reaches costs nothing on the way back.
-pub struct Tape<'p, F: Real> {
+pub struct ProgramTape<'p, F: Real> {
     weights: &'p Weights<F>,
     norms: Norms,
     /// What clean points measured, by layer of batch normalisation.
@@ -50,7 +50,7 @@ pub struct Tape<'p, F: Real> {
     entries: Vec<Entry<'p, F>>,
 }
 
-impl<'p, F: Real> Tape<'p, F> {
+impl<'p, F: Real> ProgramTape<'p, F> {
     /// An empty tape for a network with so many layers of batch normalisation.
     pub fn new(weights: &'p Weights<F>, norms: Norms, layers: usize) -> Self {
         Self { weights, norms, measured: vec![None; layers], entries: Vec::new() }

@@ -8,7 +8,7 @@ use gains_core::description::{LayerSpec, Task};
 use gains_core::{Description, Shape};
 
 use super::*;
-use crate::config::{Aggregation, Config, Method, PhaseSolver};
+use crate::config::{Aggregation, Config, PhaseSolver, Training};
 use crate::cpu::{Cpu, Real};
 use crate::device::{StepForm, WidthNorm};
 use crate::engine::{Engine, FirstStep};
@@ -103,10 +103,10 @@ fn networks() -> Vec<(&'static str, Shape, Vec<LayerSpec>, usize)> {
 }
 
 /// A configuration with one phase at its full perturbation.
-fn config(method: Method, eps: f64) -> Config {
+fn config(method: Training, eps: f64) -> Config {
     let mut config = Config { method, batch: 8, ..Config::default() };
     let mut phase = crate::config::Phase { epochs: 4, ..Default::default() };
-    phase.eps = (method != Method::Standard).then(|| crate::schedule::Smooth::new(eps, 0, 1));
+    phase.eps = (method != Training::Standard).then(|| crate::schedule::Smooth::new(eps, 0, 1));
     phase.kappa = vec![crate::schedule::Trajectories::new(0, 3)];
     phase.attack.steps = 2;
     config.phases = vec![phase];
@@ -193,9 +193,9 @@ fn check_gradient(config: &Config, network: (Shape, &[LayerSpec], usize), name: 
 fn gradients_of_whole_networks_are_the_slopes_of_their_losses() {
     for (name, shape, layers, outputs) in networks() {
         let network = (shape, &layers[..], outputs);
-        check_gradient(&config(Method::Standard, 0.0), network, name);
+        check_gradient(&config(Training::Standard, 0.0), network, name);
         for form in [StepForm::Independent, StepForm::Difference] {
-            let mut config = config(Method::Provable, 0.01);
+            let mut config = config(Training::Provable, 0.01);
             config.phases[0].step_form = form;
             // Statistics of a batch are constants to its boxes, so that slopes through them are left out.
             if name == "images" {
@@ -212,7 +212,7 @@ fn gradients_of_every_setting_are_the_slopes_of_the_loss() {
     let (_, shape, layers, outputs) = networks().remove(2);
     let network = (shape, &layers[..], outputs);
     for aggregation in [Aggregation::Average, Aggregation::WorstCase] {
-        let mut config = config(Method::Provable, 0.02);
+        let mut config = config(Training::Provable, 0.02);
         let phase = &mut config.phases[0];
         phase.aggregation = aggregation;
         phase.loss.width_norm = WidthNorm::Absolute;
@@ -221,11 +221,11 @@ fn gradients_of_every_setting_are_the_slopes_of_the_loss() {
         phase.loss.alive_target = 20.0;
         check_gradient(&config, network, &format!("{aggregation:?}"));
     }
-    let mut warm = config(Method::Provable, 0.02);
+    let mut warm = config(Training::Provable, 0.02);
     warm.phases[0].solver = PhaseSolver::Euler { steps: 2 };
     check_gradient(&warm, network, "euler");
     for criterion in ["type = 'margin'", "type = 'squared'", "type = 'absolute'"] {
-        let mut config = config(Method::Provable, 0.02);
+        let mut config = config(Training::Provable, 0.02);
         config.criterion = toml::from_str(criterion).unwrap();
         config.data = Some(crate::config::DataConfig::default());
         if criterion.contains("margin") {
@@ -308,7 +308,7 @@ fn the_general_engine_agrees_with_the_fused_one() {
 #[test]
 fn every_network_learns_and_is_taken_up_again_with_the_same_bits() {
     for (name, shape, layers, outputs) in networks() {
-        let mut config = config(Method::Provable, 0.01);
+        let mut config = config(Training::Provable, 0.01);
         config.phases[0].epochs = 6;
         config.phases[0].objective = toml::from_str("type = 'sabr'").unwrap();
         config.optimiser.average = 0.5;
@@ -345,7 +345,7 @@ fn every_network_learns_and_is_taken_up_again_with_the_same_bits() {
 #[test]
 fn what_is_frozen_stays() {
     let (_, shape, layers, outputs) = networks().remove(2);
-    let mut config = config(Method::Standard, 0.0);
+    let mut config = config(Training::Standard, 0.0);
     config.freeze = vec!["a".into(), "f.bias".into()];
     let mut trainer = trainer::<f32>(&config, (shape, &layers, outputs));
     let before = trainer.network().unwrap().1;
@@ -369,7 +369,7 @@ fn what_cannot_be_trained_is_named() {
     let describe = |json: &str| Description::new("x", task(), Shape::flat(2), layers(json));
     let blueprint = Blueprint::new(&describe(adaptive)).unwrap();
     let engine = |blueprint, samples| {
-        ProgramEngine::<f32>::new(blueprint, &config(Method::Standard, 0.0), samples, None)
+        ProgramEngine::<f32>::new(blueprint, &config(Training::Standard, 0.0), samples, None)
     };
     let message = engine(blueprint, samples(Shape::flat(2), 2, 8, false)).err().unwrap().to_string();
     assert!(message.contains("any step size"), "{message}");

@@ -8,11 +8,11 @@
 use std::sync::Arc;
 
 use gains_core::Interval;
-use gains_core::description::Method;
+use gains_core::description::RungeKutta;
 use gains_ode::Tableau;
 use rayon::prelude::*;
 
-use super::tape::{Matrix, Tape, ValueId};
+use super::tape::{Matrix, SeriesTape, ValueId};
 use crate::config::SolverConfig;
 use crate::cpu::Real;
 use crate::device::Measure;
@@ -20,12 +20,12 @@ use crate::solve::{self, Failure, Steps};
 
 /// The parts of a batch on their way through the decoder.
 pub struct Decoder<'t, 'w, F: Real> {
-    tapes: &'t mut [Tape<'w, F>],
+    tapes: &'t mut [SeriesTape<'w, F>],
     /// Tᵢ by part and row.
     end_times: Vec<Arc<[F]>>,
     /// Every state the batch has been in, by part.
     states: Vec<Vec<ValueId>>,
-    method: Method,
+    method: RungeKutta,
 }
 
 /// A state of the batch.
@@ -35,10 +35,10 @@ pub struct StateId(usize);
 impl<'t, 'w, F: Real> Decoder<'t, 'w, F> {
     /// A batch at its start.
     pub fn new(
-        tapes: &'t mut [Tape<'w, F>],
+        tapes: &'t mut [SeriesTape<'w, F>],
         end_times: Vec<Arc<[F]>>,
         start: Vec<ValueId>,
-        method: Method,
+        method: RungeKutta,
     ) -> (Self, StateId) {
         (Self { tapes, end_times, states: vec![start], method }, StateId(0))
     }
@@ -48,7 +48,13 @@ impl<'t, 'w, F: Real> Decoder<'t, 'w, F> {
         &self.states[id.0]
     }
 
-    fn run(&mut self, method: Method, from: StateId, step: f64, measured: bool) -> (Vec<ValueId>, Measure) {
+    fn run(
+        &mut self,
+        method: RungeKutta,
+        from: StateId,
+        step: f64,
+        measured: bool,
+    ) -> (Vec<ValueId>, Measure) {
         let starts = &self.states[from.0];
         let parts: Vec<(ValueId, Measure)> = self
             .tapes
@@ -105,8 +111,8 @@ impl<F: Real> Steps for Decoder<'_, '_, F> {
 /// A Runge-Kutta step, each row's slopes multiplied with its time. Boxes take it in independent form: stages know
 /// nothing of each other.
 pub fn attempt<F: Real>(
-    tape: &mut Tape<'_, F>,
-    method: Method,
+    tape: &mut SeriesTape<'_, F>,
+    method: RungeKutta,
     from: ValueId,
     end_times: &[F],
     step: f64,

@@ -4,9 +4,9 @@ use gains_core::Description;
 use gains_core::description::Task;
 use gains_core::model_file::Tensors;
 
+use super::cohort::{PARTS, deal};
 use super::config::Names;
 use super::network::{Network, Weights};
-use super::part::{PARTS, deal};
 use super::pass::SeriesPass;
 use super::sample::Sample;
 use crate::companions::{Companions, narrow, widen};

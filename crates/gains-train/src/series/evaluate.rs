@@ -3,11 +3,11 @@
 use gains_core::description::SolverSpec;
 use rayon::prelude::*;
 
+use super::cohort::{Cohort, deal};
 use super::decode::Decoder;
 use super::network::Weights;
-use super::part::{Part, deal};
 use super::sample::Sample;
-use super::tape::{Matrix, Tape};
+use super::tape::{Matrix, SeriesTape};
 use crate::config::SolverConfig;
 use crate::cpu::Real;
 use crate::solve::{Failure, Stepping, solve};
@@ -25,8 +25,8 @@ pub fn predict<F: Real>(
 ) -> Result<Vec<Vec<F>>, Failure> {
     let parts = deal(samples, samples.len().div_ceil(CHUNK).max(1));
     let run = |members: &Vec<usize>| {
-        let part = Part::new(samples, members.clone(), None);
-        let mut tape = Tape::new(weights, false);
+        let part = Cohort::new(samples, members.clone(), None);
+        let mut tape = SeriesTape::new(weights, false);
         let latent = part.encode(&mut tape);
         let start = tape.sample(latent, Vec::new());
         let starts = tape.value(start);
@@ -52,7 +52,7 @@ fn decode<F: Real>(
     time: f64,
     latent: &[F],
 ) -> Result<Vec<F>, Failure> {
-    let mut tapes = [Tape::new(weights, false)];
+    let mut tapes = [SeriesTape::new(weights, false)];
     let start = tapes[0].input(Matrix::points(1, latent.len(), latent.to_vec()));
     let mut end = start;
     if time > 0.0 {

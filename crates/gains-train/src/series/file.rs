@@ -9,7 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::config::{ElboWeights, ForecastConfig, PHYSIONET, PerturbationConfig, Ratio, Sizes};
-use crate::config::{By, Config, LossWeights, Method, Optimiser, Phase, Rhythm, Selection, SolverConfig};
+use crate::config::{By, Config, LossWeights, Optimiser, Phase, Rhythm, Selection, SolverConfig, Training};
 use crate::loss::Criterion;
 use crate::loss::criterion::Absolute;
 use crate::schedule::{Sin, Smooth};
@@ -35,7 +35,7 @@ pub(crate) struct ForecastFile {
     batch: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     records: Option<usize>,
-    method: Method,
+    method: Training,
     epochs: u32,
     network: Sizes,
     solver: SolverConfig,
@@ -90,7 +90,7 @@ impl Default for ForecastFile {
             seed: 100,
             batch: 128,
             records: None,
-            method: Method::Standard,
+            method: Training::Standard,
             epochs: 120,
             network: Sizes::default(),
             solver: SolverConfig::default(),

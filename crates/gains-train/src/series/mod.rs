@@ -7,6 +7,7 @@
 //! Data flow one way: [`Sample`] → `part` (matrices) → `tape` (encoder, then `decode`) → `loss` → gradients. What runs
 //! on series are configured by is in `config`, how files spell it in `file`.
 
+mod cohort;
 pub mod config;
 mod decode;
 mod engine;
@@ -15,7 +16,6 @@ pub mod file;
 mod loss;
 mod network;
 mod ops;
-mod part;
 mod pass;
 mod sample;
 mod tape;

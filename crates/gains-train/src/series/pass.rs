@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use super::cohort::Cohort;
 use super::config::ForecastConfig;
 use super::decode::Decoder;
 use super::engine::Books;
 use super::evaluate::{error_of, predict};
 use super::loss::{Sums, Terms, loss};
 use super::network::Weights;
-use super::part::Part;
 use super::sample::{Region, Sample};
-use super::tape::{Gradients, Tape, ValueId};
+use super::tape::{Gradients, SeriesTape, ValueId};
 use crate::cpu::Real;
 use crate::device::{DeviceError, Pull, Tally};
 use crate::engine::{BoxTrip, FirstStep, JointOutcome, Look, Pass, Reference, Setting, Trip};
@@ -42,7 +42,7 @@ pub struct SeriesPass<'a, F: Real> {
 
 /// The parts of a batch behind the encoder.
 struct Encoded<'a, F: Real> {
-    tapes: Vec<Tape<'a, F>>,
+    tapes: Vec<SeriesTape<'a, F>>,
     latents: Vec<ValueId>,
     starts: Vec<ValueId>,
     end_times: Vec<Arc<[F]>>,
@@ -50,7 +50,7 @@ struct Encoded<'a, F: Real> {
 
 /// The parts of a batch behind the decoder.
 struct Decoded<'a, F: Real> {
-    tapes: Vec<Tape<'a, F>>,
+    tapes: Vec<SeriesTape<'a, F>>,
     latents: Vec<ValueId>,
     ends: Vec<ValueId>,
 }
@@ -90,7 +90,7 @@ impl<'a, F: Real> SeriesPass<'a, F> {
     fn encode(&self, region: Option<&Region>, noise: &[f64]) -> Encoded<'a, F> {
         let latent = self.weights.network.latent_width();
         let run = |members: &Vec<usize>| {
-            let part = Part::new(&self.samples, members.clone(), region);
+            let part = Cohort::new(&self.samples, members.clone(), region);
             let noise: Vec<F> = match noise.is_empty() {
                 true => Vec::new(),
                 false => {
@@ -98,7 +98,7 @@ impl<'a, F: Real> SeriesPass<'a, F> {
                     members.iter().flat_map(of).map(|value| F::of(*value)).collect()
                 }
             };
-            let mut tape = Tape::new(self.weights, region.is_some());
+            let mut tape = SeriesTape::new(self.weights, region.is_some());
             let end_times = part.end_times.clone();
             let latent = part.encode(&mut tape);
             let start = tape.sample(latent, noise);
@@ -129,7 +129,7 @@ impl<'a, F: Real> SeriesPass<'a, F> {
             width,
         };
         let network = &self.weights.network;
-        let run = |mut tape: Tape<'a, F>, latent: ValueId, end: ValueId, members: &[usize]| {
+        let run = |mut tape: SeriesTape<'a, F>, latent: ValueId, end: ValueId, members: &[usize]| {
             let output = tape.layers(members.len(), network.output.clone(), end, None);
             let rows: Vec<&Sample> = members.iter().map(|member| self.samples[*member]).collect();
             let (sums, on_output, on_latent) = loss(&rows, &terms, tape.value(output), tape.value(latent));

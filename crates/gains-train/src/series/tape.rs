@@ -30,7 +30,7 @@ enum Source<F> {
 
 /// Values in the order they were computed, all points or all boxes. Gradients of values used several times add up;
 /// what no gradient reaches costs nothing on the way back.
-pub struct Tape<'w, F: Real> {
+pub struct SeriesTape<'w, F: Real> {
     weights: &'w Weights<F>,
     boxes: bool,
     values: Vec<Matrix<F>>,
@@ -38,7 +38,7 @@ pub struct Tape<'w, F: Real> {
     gradients: Vec<Option<Matrix<F>>>,
 }
 
-impl<'w, F: Real> Tape<'w, F> {
+impl<'w, F: Real> SeriesTape<'w, F> {
     /// An empty tape for points or for boxes.
     pub fn new(weights: &'w Weights<F>, boxes: bool) -> Self {
         Self { weights, boxes, values: Vec::new(), sources: Vec::new(), gradients: Vec::new() }

@@ -4,14 +4,14 @@ use gains_core::Precision;
 use gains_core::model_file::{build, read_model, write_model};
 use gains_ode::{Forecaster, Observations};
 
+use super::cohort::{Cohort, deal};
 use super::config::{Names, Ratio, Sizes};
 use super::engine::{SeriesEngine, network as network_of};
 use super::evaluate::{error_of, predict};
 use super::network::{Network, Weights};
-use super::part::{Part, deal};
 use super::sample::{Region, Sample};
-use super::tape::Tape;
-use crate::config::{Config, Method};
+use super::tape::SeriesTape;
+use crate::config::{Config, Training};
 use crate::cpu::Real;
 use crate::device::{Ledger, Pull};
 use crate::engine::{Engine, FirstStep, Pass, Setting};
@@ -92,7 +92,7 @@ fn settled(eps: f64, ratio: f64) -> Config {
     let phase = &mut config.phases[0];
     (phase.loss.robust, phase.loss.width) = (0.4, 0.3);
     if eps > 0.0 {
-        config.method = Method::Provable;
+        config.method = Training::Provable;
         phase.eps = Some(Smooth::new(eps, 0, 1));
     }
     let forecast = config.forecast.as_mut().unwrap();
@@ -162,11 +162,11 @@ fn a_sample_alone_is_the_sample_in_a_batch() {
     let batch: Vec<&Sample> = samples.iter().collect();
     for region in [None, Some(region(0.1, 1.0))] {
         for members in deal(&batch, 1) {
-            let mut tape = Tape::new(&narrow, region.is_some());
-            let together = Part::new(&batch, members.clone(), region.as_ref()).encode(&mut tape);
+            let mut tape = SeriesTape::new(&narrow, region.is_some());
+            let together = Cohort::new(&batch, members.clone(), region.as_ref()).encode(&mut tape);
             for (row, member) in members.iter().enumerate() {
-                let mut single = Tape::new(&narrow, region.is_some());
-                let alone = Part::new(&batch, vec![*member], region.as_ref()).encode(&mut single);
+                let mut single = SeriesTape::new(&narrow, region.is_some());
+                let alone = Cohort::new(&batch, vec![*member], region.as_ref()).encode(&mut single);
                 let (all, one) = (tape.value(together), single.value(alone));
                 let at = row * one.columns..(row + 1) * one.columns;
                 let pairs = all.centre[at.clone()].iter().zip(&one.centre);
@@ -196,8 +196,8 @@ fn boxes_hold_the_latent_states_of_their_series() {
         for round in 0..20 {
             let (series, target, mask) = observations(rng, 1 + round % 5);
             let sample = Sample::new(&network, &series, &target, &mask).unwrap();
-            let mut tape = Tape::new(&weights, true);
-            let boxes = Part::new(&[&sample], vec![0], Some(&region)).encode(&mut tape);
+            let mut tape = SeriesTape::new(&weights, true);
+            let boxes = Cohort::new(&[&sample], vec![0], Some(&region)).encode(&mut tape);
             let boxes = tape.value(boxes);
             for trial in 0..50 {
                 let part = |rng: &mut fastrand::Rng| match trial % 2 {
@@ -214,8 +214,8 @@ fn boxes_hold_the_latent_states_of_their_series() {
                     *value = low + part(rng) * (high - low);
                 }
                 let moved = Sample::new(&network, &moved, &target, &mask).unwrap();
-                let mut tape = Tape::new(&weights, false);
-                let point = Part::new(&[&moved], vec![0], None).encode(&mut tape);
+                let mut tape = SeriesTape::new(&weights, false);
+                let point = Cohort::new(&[&moved], vec![0], None).encode(&mut tape);
                 for ((c, r), v) in boxes.centre.iter().zip(&boxes.radius).zip(&tape.value(point).centre) {
                     assert!((v - c).abs() <= r + 1e-12, "{v} outside {c} ± {r}");
                 }
@@ -274,7 +274,7 @@ fn region_keeps_ratios_in_range_and_follows_rho() {
 
 fn provable() -> Config {
     let mut config = config();
-    config.method = Method::Provable;
+    config.method = Training::Provable;
     config.phases[0].eps = Some(Smooth::new(0.05, 1, 2));
     config.selection.as_mut().unwrap().from = 1;
     config

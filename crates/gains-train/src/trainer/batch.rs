@@ -1,6 +1,6 @@
 //! What is done with one batch.
 
-use crate::config::{LossWeights, Method};
+use crate::config::{LossWeights, Training};
 use crate::device::{AdamStep, Pull, Tally};
 use crate::engine::{Engine, FirstStep, Look, Pass, Setting};
 use crate::explore::Rules;
@@ -151,11 +151,11 @@ fn minimise<P: Pass>(
     let seed = |purpose| seed_at(config.seed, purpose, at.phase, at.epoch, at.batch);
     let objective = phase.objective.loss();
     let boxes = objective.boxes();
-    let bounds = config.method == Method::Provable && report.eps > 0.0;
+    let bounds = config.method == Training::Provable && report.eps > 0.0;
     let attacked_points = match config.method {
-        Method::Standard => false,
-        Method::Adversarial => report.eps > 0.0,
-        Method::Provable => bounds && objective.points() == Points::Attacked,
+        Training::Standard => false,
+        Training::Adversarial => report.eps > 0.0,
+        Training::Provable => bounds && objective.points() == Points::Attacked,
     };
     let attacked_boxes = bounds && boxes.around == Points::Attacked && boxes.part < 1.0;
     let reach = if attacked_points { report.eps } else { (1.0 - boxes.part) * report.eps };

@@ -1,7 +1,7 @@
 use std::ops::ControlFlow;
 
 use super::*;
-use crate::config::{Aggregation, Method, PhaseSolver};
+use crate::config::{Aggregation, PhaseSolver, Training};
 use crate::cpu::Cpu;
 use crate::device::{StepForm, WidthNorm};
 use crate::engine::{Engine, FirstStep};
@@ -73,12 +73,12 @@ fn tiny() -> Config {
 }
 
 /// A configuration with one controlled phase at its full perturbation.
-fn constant(method: Method, eps: f64) -> Config {
+fn constant(method: Training, eps: f64) -> Config {
     let mut config = tiny();
     config.method = method;
     config.phases.remove(0);
     let phase = &mut config.phases[0];
-    phase.eps = (method != Method::Standard).then(|| crate::schedule::Smooth::new(eps, 0, 1));
+    phase.eps = (method != Training::Standard).then(|| crate::schedule::Smooth::new(eps, 0, 1));
     config
 }
 
@@ -95,7 +95,7 @@ fn check_gradient(config: Config, step: f64, name: &str) {
     let (report, _) = trainer.pass(at, &indices, first, None).unwrap();
     let gradient = trainer.engine.gradients().unwrap();
     assert!(gradient.iter().any(|value| *value != 0.0));
-    let splits = trainer.config.method == Method::Provable && report.initial_step > 0.0;
+    let splits = trainer.config.method == Training::Provable && report.initial_step > 0.0;
     assert!(report.splits > 0 || !splits, "{name}: {report:?}");
     let mut random = fastrand::Rng::with_seed(5);
     let (mut worst, size) = (0.0_f64, gradient.iter().fold(0.0_f64, |most, value| most.max(value.abs())));
@@ -125,11 +125,11 @@ fn check_gradient(config: Config, step: f64, name: &str) {
 
 #[test]
 fn gradients_of_every_loss_are_the_slopes_of_the_loss() {
-    check_gradient(constant(Method::Standard, 0.0), 0.2, "standard");
+    check_gradient(constant(Training::Standard, 0.0), 0.2, "standard");
     for form in [StepForm::Independent, StepForm::Difference] {
         for aggregation in [Aggregation::Stack, Aggregation::Average, Aggregation::WorstCase] {
             for (norm, error) in [(WidthNorm::Squared, 0.0), (WidthNorm::Absolute, 0.01)] {
-                let mut config = constant(Method::Provable, 0.02);
+                let mut config = constant(Training::Provable, 0.02);
                 let phase = &mut config.phases[0];
                 phase.step_form = form;
                 phase.aggregation = aggregation;
@@ -143,7 +143,7 @@ fn gradients_of_every_loss_are_the_slopes_of_the_loss() {
             }
         }
     }
-    let mut warm = constant(Method::Provable, 0.02);
+    let mut warm = constant(Training::Provable, 0.02);
     warm.phases[0].solver = PhaseSolver::Euler { steps: 2 };
     check_gradient(warm, 0.3, "euler");
     for objective in [
@@ -155,7 +155,7 @@ fn gradients_of_every_loss_are_the_slopes_of_the_loss() {
         for form in [StepForm::Independent, StepForm::Difference] {
             // The box of SABR is a part of it.
             let eps = 0.02 / objective.loss().boxes().part;
-            let mut config = constant(Method::Provable, eps);
+            let mut config = constant(Training::Provable, eps);
             let phase = &mut config.phases[0];
             phase.objective = objective;
             phase.attack.steps = 2;
@@ -168,7 +168,7 @@ fn gradients_of_every_loss_are_the_slopes_of_the_loss() {
             check_gradient(config, 0.3, &format!("{objective:?} {form:?}"));
         }
     }
-    let mut steady = constant(Method::Standard, 0.0);
+    let mut steady = constant(Training::Standard, 0.0);
     steady.network.dynamics.time = false;
     steady.phases[0].loss.steady = 0.3;
     check_gradient(steady, 0.2, "steady");
@@ -176,7 +176,7 @@ fn gradients_of_every_loss_are_the_slopes_of_the_loss() {
 
 #[test]
 fn boxes_split_and_share_their_beginnings() {
-    let mut trainer = trainer::<f64>(constant(Method::Provable, 0.02), 40);
+    let mut trainer = trainer::<f64>(constant(Training::Provable, 0.02), 40);
     let start: Vec<f64> = trainer.parameters().unwrap().iter().map(|value| value * 1.5).collect();
     trainer.set_parameters(&start).unwrap();
     let at = Position { phase: 0, epoch: 3, batch: 0 };
@@ -186,7 +186,7 @@ fn boxes_split_and_share_their_beginnings() {
 
 #[test]
 fn every_method_learns() {
-    for method in [Method::Standard, Method::Adversarial, Method::Provable] {
+    for method in [Training::Standard, Training::Adversarial, Training::Provable] {
         let mut config = constant(method, 0.03);
         config.phases[0].epochs = 12;
         let mut trainer = trainer::<f32>(config, 96);
@@ -199,14 +199,14 @@ fn every_method_learns() {
         let (first, last) = (&epochs[0], &epochs[epochs.len() - 1]);
         assert!(last.loss < 0.7 * first.loss, "{method:?}: {} {}", first.loss, last.loss);
         assert!(last.evaluation.unwrap().accuracy > 0.8, "{method:?}: {last:?}");
-        assert!(method != Method::Provable || last.robust_accuracy > 0.7, "{last:?}");
+        assert!(method != Training::Provable || last.robust_accuracy > 0.7, "{last:?}");
         assert_eq!(epochs.len(), 12);
     }
 }
 
 #[test]
 fn a_run_taken_up_again_ends_with_the_same_bits() {
-    for method in [Method::Provable, Method::Adversarial] {
+    for method in [Training::Provable, Training::Adversarial] {
         let mut config = tiny();
         config.method = method;
         let mut whole = trainer::<f32>(config.clone(), 70);
@@ -238,7 +238,7 @@ fn a_run_taken_up_again_ends_with_the_same_bits() {
 #[test]
 fn a_run_that_diverges_says_so_and_saves_nothing() {
     let mut config = tiny();
-    config.method = Method::Provable;
+    config.method = Training::Provable;
     let mut trainer = trainer::<f32>(config, 40);
     trainer.advance().unwrap();
     let good = trainer.checkpoint().unwrap();
@@ -255,7 +255,7 @@ fn a_run_that_diverges_says_so_and_saves_nothing() {
 
 #[test]
 fn a_finished_run_is_a_model_file() {
-    let mut config = constant(Method::Standard, 0.0);
+    let mut config = constant(Training::Standard, 0.0);
     config.phases[0].epochs = 2;
     let mut trainer = trainer::<f32>(config, 40);
     while trainer.advance().unwrap().is_some() {}
@@ -310,7 +310,7 @@ fn pixels_of(image: &[u8]) -> Vec<f64> {
 
 #[test]
 fn a_batch_of_one_is_solved_as_in_inference() {
-    let mut config = constant(Method::Standard, 0.0);
+    let mut config = constant(Training::Standard, 0.0);
     config.batch = 1;
     for (scale, step) in [(1.0, 0.3), (2.5, 0.11)] {
         let mut trainer = trainer::<f64>(config.clone(), 10);
@@ -333,7 +333,7 @@ fn a_batch_of_one_is_solved_as_in_inference() {
 
 #[test]
 fn the_first_step_follows_the_papers_rule() {
-    let mut trainer = trainer::<f64>(constant(Method::Standard, 0.0), 10);
+    let mut trainer = trainer::<f64>(constant(Training::Standard, 0.0), 10);
     let start: Vec<f64> = trainer.parameters().unwrap().iter().map(|value| value * 2.0).collect();
     trainer.set_parameters(&start).unwrap();
     let at = Position { phase: 0, epoch: 0, batch: 0 };
@@ -359,7 +359,7 @@ fn the_first_step_follows_the_papers_rule() {
     let size: f64 = states.iter().map(|z| norm(z)).sum();
     let speed: f64 = states.iter().map(|z| norm(&slope(0.0, z))).sum();
     let proposal = 0.01 * size / speed;
-    let table = gains_ode::Tableau::of(gains_core::description::Method::Dopri5);
+    let table = gains_ode::Tableau::of(gains_core::description::RungeKutta::Dopri5);
     let error = |z: &Vec<f64>| {
         let mut stages: Vec<Vec<f64>> = Vec::new();
         let sum = |weights: &[f64], stages: &[Vec<f64>], entry: usize| {

@@ -3,7 +3,7 @@
 
 use gains_core::Shape;
 use gains_train::cpu::{Cpu, Tensor};
-use gains_train::plan::{LayerPlan, OdePlan, Part};
+use gains_train::plan::{LayerPlan, OdePlan, Stretch};
 use gains_train::{Batch, Device, Plan};
 
 fn conv(
@@ -108,7 +108,7 @@ impl Case {
         self.plan
             .parts
             .iter()
-            .find_map(|part| if let Part::Ode(ode) = part { Some(ode) } else { None })
+            .find_map(|part| if let Stretch::Ode(ode) = part { Some(ode) } else { None })
             .unwrap()
     }
 
@@ -116,7 +116,7 @@ impl Case {
         self.plan
             .parts
             .iter()
-            .filter_map(|part| if let Part::Layer(layer) = part { Some(layer) } else { None })
+            .filter_map(|part| if let Stretch::Layer(layer) = part { Some(layer) } else { None })
             .collect()
     }
 

@@ -61,7 +61,7 @@ struct Target {
 
 /// What is known in a part of the region.
 #[derive(Clone)]
-struct Part<'b> {
+struct Leaf<'b> {
     /// All values of the front.
     values: Vec<BoxVec>,
     /// Of these, the arguments of its layers.
@@ -119,7 +119,7 @@ impl<'b> Brancher<'b> {
         let values = self.front.values().to_vec();
         let start = values[self.front.output].clone();
         let analysis = self.analyse(&start)?;
-        let part = Part {
+        let part = Leaf {
             values,
             bounds: self.front.whole_region(),
             constraints: Vec::new(),
@@ -143,7 +143,7 @@ impl<'b> Brancher<'b> {
     /// What is left to do in a part where so much of the rows is known: nothing, or a split for those that still matter.
     fn rest(
         &self,
-        part: &Part<'b>,
+        part: &Leaf<'b>,
         mut open: Vec<Tried>,
         known: &[f64],
     ) -> Result<Option<Box<SplitClaim>>, Reason> {
@@ -158,7 +158,7 @@ impl<'b> Brancher<'b> {
     }
 
     /// The best of all variants for a row over the whole region, its slopes inside the ODE block improved.
-    fn tuned(&self, row: usize, part: &Part<'b>) -> Result<Tried, Reason> {
+    fn tuned(&self, row: usize, part: &Leaf<'b>) -> Result<Tried, Reason> {
         let dual = self.front.first_dual(LowerSlope::Zero);
         let mut best: Option<Tried> = None;
         let better = |tried: &Tried, best: &Option<Tried>| {
@@ -191,7 +191,7 @@ impl<'b> Brancher<'b> {
         Ok(best)
     }
 
-    fn moved(&self, tried: &Tried, pulled: &Pulled, part: &Part<'b>, rate: f64) -> Option<SlopeTable> {
+    fn moved(&self, tried: &Tried, pulled: &Pulled, part: &Leaf<'b>, rate: f64) -> Option<SlopeTable> {
         let ode = part.analysis.first_ode()?;
         let form = tried.target.variant.ode.form;
         let journey = Journey { block: ode.block, graph: ode.graph, ledger: &pulled.ledger, form };
@@ -204,7 +204,7 @@ impl<'b> Brancher<'b> {
     }
 
     /// Bounds a target in a part.
-    fn attempt(&self, mut target: Target, part: &Part<'b>) -> Result<(Tried, Pulled), Reason> {
+    fn attempt(&self, mut target: Target, part: &Leaf<'b>) -> Result<(Tried, Pulled), Reason> {
         self.clock.check(0)?;
         let pulled = self.pull(&target, part)?;
         target.dual.multipliers.resize(part.constraints.len(), 0.0);
@@ -227,7 +227,7 @@ impl<'b> Brancher<'b> {
         pulled: &Pulled,
         solved: &Solved,
         target: &Target,
-        part: &Part<'b>,
+        part: &Leaf<'b>,
     ) -> Option<(f64, Way)> {
         if let Some((bound, stops)) = &pulled.early
             && let Some(bound) = claimed_bound(*bound)
@@ -250,7 +250,7 @@ impl<'b> Brancher<'b> {
     }
 
     /// Pulls a target's row through everything behind the front.
-    fn pull(&self, target: &Target, part: &Part<'b>) -> Result<Pulled, Reason> {
+    fn pull(&self, target: &Target, part: &Leaf<'b>) -> Result<Pulled, Reason> {
         let analysis = &part.analysis;
         let mut early: Option<(f64, Vec<usize>)> = None;
         let visit = |flight: &Flight, _: &Groups| {
@@ -289,14 +289,14 @@ impl<'b> Brancher<'b> {
         way
     }
 
-    fn graphs(&self, part: &Part<'b>) -> Vec<GraphClaim> {
+    fn graphs(&self, part: &Leaf<'b>) -> Vec<GraphClaim> {
         let mut graphs = part.analysis.graph_claims();
         graphs.iter_mut().for_each(|graph| graph.ode += self.front.output);
         graphs
     }
 
     /// What is claimed of values behind the first ODE block: rows that show it stay at the front's output.
-    fn boxes_behind(&self, part: &Part<'b>) -> Vec<BoxClaim> {
+    fn boxes_behind(&self, part: &Leaf<'b>) -> Vec<BoxClaim> {
         let stay = |way: &Way| {
             let mut way = self.shifted(way.clone());
             way.stops.push(self.front.output);
@@ -311,7 +311,7 @@ impl<'b> Brancher<'b> {
     }
 
     /// Splits a part across the neuron that costs most the row on which the property hangs, and proves both halves.
-    fn split(&self, part: &Part<'b>, open: &[Tried], known: &[f64]) -> Result<SplitClaim, Reason> {
+    fn split(&self, part: &Leaf<'b>, open: &[Tried], known: &[f64]) -> Result<SplitClaim, Reason> {
         let mut bounds = known.to_vec();
         open.iter().for_each(|tried| bounds[tried.target.row] = tried.solved.bound);
         let hanging = self.property.hanging_on(&bounds);
@@ -328,7 +328,7 @@ impl<'b> Brancher<'b> {
     }
 
     /// The neuron whose relaxation costs a row most, among those that can be split.
-    fn choose(&self, part: &Part<'b>, worst: &Tried) -> Option<(usize, usize, f64)> {
+    fn choose(&self, part: &Leaf<'b>, worst: &Tried) -> Option<(usize, usize, f64)> {
         let mut best: Option<(f64, (usize, usize, f64))> = None;
         for (layer, losses) in worst.solved.losses.iter().enumerate() {
             for (neuron, &loss) in losses.iter().enumerate() {
@@ -343,7 +343,7 @@ impl<'b> Brancher<'b> {
     }
 
     /// One half of a part.
-    fn half(&self, parent: &Part<'b>, split: Split, open: &[Tried], known: &[f64]) -> Result<Node, Reason> {
+    fn half(&self, parent: &Leaf<'b>, split: Split, open: &[Tried], known: &[f64]) -> Result<Node, Reason> {
         let mut known = known.to_vec();
         let mut part = parent.clone();
         let mut node = Node::default();
@@ -383,14 +383,14 @@ impl<'b> Brancher<'b> {
     }
 
     /// Works out all boxes of the front again, from the first to the last.
-    fn propagate(&self, part: &mut Part<'b>) {
+    fn propagate(&self, part: &mut Leaf<'b>) {
         part.values = self.front.propagated(&part.values);
         let argument = |layer: usize| Arc::new(part.values[self.front.argument(layer)].clone());
         part.bounds = (0..self.front.layers.len()).map(argument).collect();
     }
 
     /// The row on the inputs that is nowhere positive because of a split.
-    fn cut(&self, split: &Split, part: &Part<'b>) -> (HalfSpace, LowerSlope) {
+    fn cut(&self, split: &Split, part: &Leaf<'b>) -> (HalfSpace, LowerSlope) {
         let units = Rows::units(self.front.shape(split.layer), &[split.neuron]);
         let (row, threshold) = match split.side {
             Side::Below => (0, split.at),
@@ -411,7 +411,7 @@ impl<'b> Brancher<'b> {
     }
 
     /// Bounds the arguments of the last layer again, over the region cut by all splits.
-    fn tightened(&self, part: &Part<'b>) -> Option<(BoxClaim, BoxVec)> {
+    fn tightened(&self, part: &Leaf<'b>) -> Option<(BoxClaim, BoxVec)> {
         let last = self.front.layers.len() - 1;
         let layer = &self.front.layers[last];
         let plain = BoxVec::clone(&part.bounds[last]);

@@ -263,7 +263,7 @@ fn closest(forms: &[&AffineForm]) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use gains_core::affine::Conv2d;
-    use gains_core::description::{ControllerSpec, Method as Rule, SolverSpec};
+    use gains_core::description::{ControllerSpec, RungeKutta, SolverSpec};
     use gains_core::{AffineMap, Circuit, OdeBlock, Shape};
     use gains_ode::{Arrived, Carrier};
 
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn forms_that_are_joined_where_they_meet_hold_all_that_arrived() {
         let controller = ControllerSpec::Fixed { steps: 1 };
-        let solver = SolverSpec { method: Rule::Euler, controller, end_time: 1.0 };
+        let solver = SolverSpec { method: RungeKutta::Euler, controller, end_time: 1.0 };
         let block = OdeBlock::new(Circuit::of("state", Shape::flat(OUTPUTS)), solver);
         let clock = Clock::start(Budget::default());
         let arithmetic = Arithmetic::Real;
@@ -389,7 +389,7 @@ mod tests {
     #[test]
     fn forms_that_are_joined_at_the_end_hold_all_that_arrived() {
         let controller = ControllerSpec::Fixed { steps: 1 };
-        let solver = SolverSpec { method: Rule::Euler, controller, end_time: 1.0 };
+        let solver = SolverSpec { method: RungeKutta::Euler, controller, end_time: 1.0 };
         let block = OdeBlock::new(Circuit::of("state", Shape::flat(OUTPUTS)), solver);
         let clock = Clock::start(Budget::default());
         let mut random = fastrand::Rng::with_seed(36);

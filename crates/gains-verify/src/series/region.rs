@@ -139,7 +139,7 @@ impl Perturbation {
 #[cfg(test)]
 mod tests {
     use gains_core::LatentOde;
-    use gains_core::description::{Method, Points};
+    use gains_core::description::{Points, RungeKutta};
     use gains_core::latent_ode::tensor_shapes;
     use gains_core::operator::blend::Blend;
     use gains_testkit::{Model, fixed, names};
@@ -160,8 +160,12 @@ mod tests {
     fn program(series: &Observations) -> SeriesProgram {
         let sizes =
             LatentOde { state: 1, dynamics: (1, 1), gates: 1, transform: 1, latent: 1, decoder: (1, 1) };
-        let description =
-            sizes.description(names(2), vec!["s".into(), "t".into()], Points::All, fixed(Method::Euler, 1));
+        let description = sizes.description(
+            names(2),
+            vec!["s".into(), "t".into()],
+            Points::All,
+            fixed(RungeKutta::Euler, 1),
+        );
         let zeros = |shape: Vec<usize>| (shape.clone(), vec![0.0; shape.iter().product()]);
         let tensors =
             tensor_shapes(&description).into_iter().map(|(name, shape)| (name, zeros(shape))).collect();

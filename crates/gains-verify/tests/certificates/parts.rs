@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gains_core::description::{LayerSpec, Method as Rule};
+use gains_core::description::{LayerSpec, RungeKutta};
 use gains_core::model_file::Tensors;
 use gains_core::{Arithmetic, BoxVec, Rows, Shape};
 use gains_testkit::{Model, controlled, fixed, random_tensors};
@@ -19,9 +19,9 @@ fn linear(name: &str, from: usize, to: usize) -> LayerSpec {
 pub(crate) fn model(seed: u64, inputs: usize) -> Model {
     let mut random = fastrand::Rng::with_seed(seed);
     let solver = match seed % 3 {
-        0 => fixed(Rule::Rk4, 2),
-        1 => controlled(Rule::Dopri5, 2, 0.01, 0.3, 1),
-        _ => controlled(Rule::Heun, 2, 0.1, 0.4, 1),
+        0 => fixed(RungeKutta::Rk4, 2),
+        1 => controlled(RungeKutta::Dopri5, 2, 0.01, 0.3, 1),
+        _ => controlled(RungeKutta::Heun, 2, 0.1, 0.4, 1),
     };
     let dynamics = vec![linear("f", 3, 4), LayerSpec::Relu {}, linear("g", 4, 3)];
     let mut tensors: Tensors = random_tensors(&dynamics, &mut random);

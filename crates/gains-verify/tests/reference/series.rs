@@ -10,7 +10,7 @@ use gains_core::import::import_checkpoint;
 use gains_core::model_file::read_model;
 use gains_core::operator::blend::Blend;
 use gains_core::{Network, Precision};
-use gains_data::series::{Forecasts, Horizon, Order, Part, read_physionet};
+use gains_data::series::{Forecasts, Horizon, Order, Subset, read_physionet};
 use gains_ode::{Observations, SeriesProgram};
 use gains_verify::property::Tolerance;
 use gains_verify::series::{Perturbation, forecast_problem};
@@ -168,7 +168,7 @@ fn test_records_are_bounded_and_attacked() {
             let perturbation = Perturbation::of_task(&network.description.task, eps);
             let mut sums = [(0.0, 0, 0.0); 3];
             let (mut robust, mut together, mut cascade) = (0, 0, (0, 0.0));
-            for record in forecasts.iter(Part::Test).take(count) {
+            for record in forecasts.iter(Subset::Test).take(count) {
                 let grid = record.authors_grid();
                 let series = Observations {
                     statics: record.initial.iter().map(|x| f64::from(*x as f32)).collect(),

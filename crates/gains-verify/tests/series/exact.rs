@@ -2,7 +2,7 @@
 
 use gains_core::Shape;
 use gains_core::description::{
-    ControllerSpec, Description, EncoderSpec, LayerSpec, Method, Points, SolverSpec, Task,
+    ControllerSpec, Description, EncoderSpec, LayerSpec, Points, RungeKutta, SolverSpec, Task,
 };
 use gains_core::model_file::Tensors;
 use gains_ode::Observations;
@@ -37,7 +37,7 @@ pub fn model(update_bias: f64) -> Model {
         points: Points::Observed,
     };
     let solver =
-        SolverSpec { method: Method::Rk4, controller: ControllerSpec::Fixed { steps: 1 }, end_time: 1.0 };
+        SolverSpec { method: RungeKutta::Rk4, controller: ControllerSpec::Fixed { steps: 1 }, end_time: 1.0 };
     let layers = vec![
         LayerSpec::Ode { dynamics: vec![linear("decoder", &[&[0.0]], &[0.0])], solver },
         linear("output", &[&[1.0]], &[0.0]),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use gains_core::description::{LayerSpec, Method as Rule};
+use gains_core::description::{LayerSpec, RungeKutta};
 use gains_core::model_file::Tensors;
 use gains_core::{Arithmetic, BoxVec, Interval, Known, Network, Precision, Shape};
 use gains_ode::{Action, Inference, Tableau};
@@ -236,8 +236,8 @@ pub fn sharp(random: &mut fastrand::Rng, kind: usize) -> Model {
         vec![g.linear(kept, true)]
     };
     let solver = match (inside, g.random.bool()) {
-        (false, true) => controlled(Rule::Dopri5, 2, 0.5, 0.5, 1),
-        _ => fixed(Rule::Euler, 1),
+        (false, true) => controlled(RungeKutta::Dopri5, 2, 0.5, 0.5, 1),
+        _ => fixed(RungeKutta::Euler, 1),
     };
     layers.extend([LayerSpec::Ode { dynamics, solver }, g.linear(2, false)]);
     let first = match &layers[0] {
@@ -356,8 +356,10 @@ fn hats(bound: f64, kinks_at: Kinks) -> Model {
     let layers = if kinks_at == Kinks::Bare {
         let g1 = linear(&mut tensors, "g1", &kinks, &bias, false);
         let g2 = linear(&mut tensors, "g2", &[&first, &rest], &[0.0, 0.0], false);
-        let ode =
-            LayerSpec::Ode { dynamics: vec![g1, LayerSpec::Relu {}, g2], solver: fixed(Rule::Euler, 1) };
+        let ode = LayerSpec::Ode {
+            dynamics: vec![g1, LayerSpec::Relu {}, g2],
+            solver: fixed(RungeKutta::Euler, 1),
+        };
         vec![ode, linear(&mut tensors, "out", &[&minus, &zero], &[bound, 0.0], false)]
     } else if kinks_at == Kinks::Dynamics {
         // The front only moves the inputs to where its own activation does nothing; one Euler step of
@@ -366,8 +368,10 @@ fn hats(bound: f64, kinks_at: Kinks) -> Model {
         let front = linear(&mut tensors, "in", &[&[1.0, 0.0], &[0.0, 1.0]], &[8.0, 8.0], false);
         let g1 = linear(&mut tensors, "g1", &kinks, &shifted, false);
         let g2 = linear(&mut tensors, "g2", &[&first, &rest], &[0.0, 0.0], false);
-        let ode =
-            LayerSpec::Ode { dynamics: vec![g1, LayerSpec::Relu {}, g2], solver: fixed(Rule::Euler, 1) };
+        let ode = LayerSpec::Ode {
+            dynamics: vec![g1, LayerSpec::Relu {}, g2],
+            solver: fixed(RungeKutta::Euler, 1),
+        };
         // The state is `8 + x + hat(x)`: it still holds the inputs.
         let out = linear(&mut tensors, "out", &[&minus, &zero], &[bound + 16.0, 0.0], false);
         vec![front, LayerSpec::Relu {}, ode, out]
@@ -375,7 +379,7 @@ fn hats(bound: f64, kinks_at: Kinks) -> Model {
         let front = linear(&mut tensors, "in", &kinks, &bias, false);
         let sum = linear(&mut tensors, "sum", &[&first, &rest], &[0.0, 0.0], false);
         let still = linear(&mut tensors, "g", &[&[0.0; 2], &[0.0; 2]], &[0.0, 0.0], false);
-        let ode = LayerSpec::Ode { dynamics: vec![still], solver: fixed(Rule::Euler, 2) };
+        let ode = LayerSpec::Ode { dynamics: vec![still], solver: fixed(RungeKutta::Euler, 2) };
         let out = linear(&mut tensors, "out", &[&minus, &zero], &[bound, 0.0], false);
         vec![front, LayerSpec::Relu {}, sum, ode, out]
     };
@@ -438,7 +442,7 @@ fn carried_stages_hold_every_concrete_trajectory() {
         let input = Shape::flat(2 + round % 3);
         let mut g = Gardener::new(&mut random, Kinds::All, input);
         let LayerSpec::Ode { dynamics, .. } = g.ode() else { unreachable!("an ODE block") };
-        let rule = if round % 4 == 3 { Rule::Bosh3 } else { Rule::Dopri5 };
+        let rule = if round % 4 == 3 { RungeKutta::Bosh3 } else { RungeKutta::Dopri5 };
         let tolerance = 10.0_f64.powf(-1.0 - 3.5 * g.random.f64());
         let solver = controlled(rule, 2, tolerance, 0.15 + 0.3 * g.random.f64(), 1);
         let layers = vec![LayerSpec::Ode { dynamics, solver }, g.linear(2, false)];
@@ -531,7 +535,7 @@ fn a_repeated_evaluation_in_float32_is_not_bound_by_assumptions() {
         LayerSpec::Relu {},
         linear(&mut tensors, "g2", &[&[5.0], &[-4.0]], &[0.3, 0.2], false),
     ];
-    let ode = LayerSpec::Ode { dynamics, solver: controlled(Rule::Dopri5, 2, 1e-7, 0.5, 1) };
+    let ode = LayerSpec::Ode { dynamics, solver: controlled(RungeKutta::Dopri5, 2, 1e-7, 0.5, 1) };
     let out = linear(&mut tensors, "out", &[&[1.0, 0.0], &[0.0, 1.0]], &[0.0, 0.0], false);
     let network = Model::new(Shape::flat(2), vec![ode, out], tensors, 2).network();
     let region = BoxVec::new(vec![0.9, 0.1], vec![1.0, 0.2]);
@@ -586,7 +590,7 @@ fn carried_stages_leave_room_for_the_rounding_of_time() {
             linear(&mut tensors, "g2", &back, &[0.1, -0.1], false),
         ];
         let tolerance = 10.0_f64.powf(-2.0 + weight(3.0));
-        let rule = if round % 2 == 0 { Rule::Dopri5 } else { Rule::Bosh3 };
+        let rule = if round % 2 == 0 { RungeKutta::Dopri5 } else { RungeKutta::Bosh3 };
         let solver = controlled(rule, 2, tolerance, 0.1 + weight(0.05), 1);
         let out = linear(&mut tensors, "out", &[&[1.0, 0.0], &[0.0, 1.0]], &[0.0, 0.0], false);
         let x = [weight(1.0), weight(1.0)];
@@ -622,12 +626,12 @@ fn carried_stages_leave_room_for_the_rounding_of_time() {
 fn joined_states_know_only_what_all_of_them_know() {
     let mut tensors = Tensors::new();
     let layer = linear(&mut tensors, "g", &[&[1.0, 0.0], &[0.0, 1.0]], &[0.0, 0.0], false);
-    let ode = LayerSpec::Ode { dynamics: vec![layer], solver: fixed(Rule::Dopri5, 1) };
+    let ode = LayerSpec::Ode { dynamics: vec![layer], solver: fixed(RungeKutta::Dopri5, 1) };
     let network = Model::new(Shape::flat(2), vec![ode], tensors, 2).network();
     let ode = ode_of(&network);
     let steps = BoxSteps {
         dynamics: &ode.dynamics,
-        tableau: Tableau::of(Rule::Dopri5),
+        tableau: Tableau::of(RungeKutta::Dopri5),
         tolerance: 1.0,
         arithmetic: Arithmetic::Real,
         form: StepForm::Difference,
@@ -662,14 +666,14 @@ fn joined_states_know_only_what_all_of_them_know() {
 fn stages_are_carried_on_in_exact_arithmetic_only() {
     let mut tensors = Tensors::new();
     let layer = linear(&mut tensors, "g", &[&[0.5, -0.25], &[0.75, -1.0]], &[0.1, 0.2], false);
-    let ode = LayerSpec::Ode { dynamics: vec![layer], solver: fixed(Rule::Dopri5, 1) };
+    let ode = LayerSpec::Ode { dynamics: vec![layer], solver: fixed(RungeKutta::Dopri5, 1) };
     let network = Model::new(Shape::flat(2), vec![ode], tensors, 2).network();
     let ode = ode_of(&network);
     let start = Reach::from(BoxVec::new(vec![-0.5, 0.25], vec![0.5, 0.75]));
     for (rule, arithmetic, carried) in [
-        (Rule::Dopri5, Arithmetic::Real, true),
-        (Rule::Dopri5, Arithmetic::Float32, false),
-        (Rule::Heun, Arithmetic::Real, false),
+        (RungeKutta::Dopri5, Arithmetic::Real, true),
+        (RungeKutta::Dopri5, Arithmetic::Float32, false),
+        (RungeKutta::Heun, Arithmetic::Real, false),
     ] {
         let mut steps = BoxSteps {
             dynamics: &ode.dynamics,

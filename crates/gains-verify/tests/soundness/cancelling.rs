@@ -1,7 +1,7 @@
 //! Dynamics made of large terms that cancel: the result is small, its rounding is not. Rows that forgot to
 //! pay for the rounding of any one layer would be wrong here, with nothing else large enough to hide it.
 
-use gains_core::description::{LayerSpec, Method as Rule};
+use gains_core::description::{LayerSpec, RungeKutta};
 use gains_core::model_file::Tensors;
 use gains_core::operator::curve::CurveKnown;
 use gains_core::operator::{Elementwise, Known, Spot, Steering};
@@ -26,7 +26,7 @@ fn float32(x: f64) -> f64 {
 
 /// Hidden neurons in pairs that nearly agree, also in their biases, read with large weights of opposite
 /// sign.
-fn model(random: &mut fastrand::Rng, rule: Rule, activated: bool) -> Model {
+fn model(random: &mut fastrand::Rng, rule: RungeKutta, activated: bool) -> Model {
     let mut tensors = Tensors::new();
     let (mut first, mut second) = (Vec::new(), vec![Vec::new(); STATES]);
     for _ in 0..PAIRS {
@@ -52,7 +52,7 @@ fn model(random: &mut fastrand::Rng, rule: Rule, activated: bool) -> Model {
 
 /// Runs both kinds of programs at a point and compares with every bound there; returns how many runs lie
 /// outside the bounds of real arithmetic.
-fn check(random: &mut fastrand::Rng, rule: Rule, activated: bool) -> usize {
+fn check(random: &mut fastrand::Rng, rule: RungeKutta, activated: bool) -> usize {
     let model = model(random, rule, activated);
     let at: Vec<f64> = (0..STATES).map(|_| float32(random.f64() + 0.5)).collect();
     let property = RowsOf::new(&[&[1.0, 0.0], &[-1.0, 0.0], &[0.0, 1.0]]);
@@ -91,7 +91,7 @@ fn check(random: &mut fastrand::Rng, rule: Rule, activated: bool) -> usize {
 fn cancelling_dynamics_pay_for_their_rounding() {
     let mut random = fastrand::Rng::with_seed(91);
     let mut outside = 0;
-    for rule in [Rule::Euler, Rule::Midpoint, Rule::Heun, Rule::Rk4] {
+    for rule in [RungeKutta::Euler, RungeKutta::Midpoint, RungeKutta::Heun, RungeKutta::Rk4] {
         for round in 0..40 {
             outside += check(&mut random, rule, round % 2 == 0);
         }
@@ -101,7 +101,7 @@ fn cancelling_dynamics_pay_for_their_rounding() {
 
 fn step_of(
     model: &Model,
-    rule: Rule,
+    rule: RungeKutta,
     form: StepForm,
     arithmetic: Arithmetic,
     state: &[f64],
@@ -130,7 +130,7 @@ fn step_of(
 fn estimates_of_cancelling_dynamics_hold_what_programs_find() {
     let mut random = fastrand::Rng::with_seed(92);
     for round in 0..300 {
-        let rule = [Rule::Heun, Rule::Bosh3, Rule::Dopri5][round % 3];
+        let rule = [RungeKutta::Heun, RungeKutta::Bosh3, RungeKutta::Dopri5][round % 3];
         let model = model(&mut random, rule, round % 2 == 0);
         let LayerSpec::Ode { dynamics, .. } = &model.description.layers[0] else { unreachable!("one ODE") };
         let (dynamics, tableau) = (dynamics.as_slice(), Tableau::of(rule));
@@ -183,11 +183,18 @@ fn changes_between_stages_are_charged_for_both() {
     let mut random = fastrand::Rng::with_seed(93);
     let unit = f64::from(f32::EPSILON) / 2.0;
     for _ in 0..50 {
-        let model = model(&mut random, Rule::Heun, false);
+        let model = model(&mut random, RungeKutta::Heun, false);
         let state: Vec<f64> = (0..STATES).map(|_| float32(random.f64() + 0.5)).collect();
         let h = 1e-3;
-        let step =
-            step_of(&model, Rule::Heun, StepForm::Difference, Arithmetic::Float32, &state, (0.5, h), 1.0);
+        let step = step_of(
+            &model,
+            RungeKutta::Heun,
+            StepForm::Difference,
+            Arithmetic::Float32,
+            &state,
+            (0.5, h),
+            1.0,
+        );
         let change = step.trace.stages[1].change.as_ref().expect("the second stage has one");
         // The states move by next to nothing, so both stages have the magnitudes of the first.
         for (e, x) in state.iter().enumerate() {
@@ -221,10 +228,11 @@ fn changes_of_stage_inputs_leave_room_for_their_rounding() {
     let mut tensors = Tensors::new();
     let dynamics =
         vec![LayerSpec::Relu {}, linear(&mut tensors, "g", &[&[0.5, 0.0], &[0.0, 0.5]], &[0.0; 2], false)];
-    let ode = LayerSpec::Ode { dynamics, solver: fixed(Rule::Heun, 1) };
+    let ode = LayerSpec::Ode { dynamics, solver: fixed(RungeKutta::Heun, 1) };
     let model = Model::new(Shape::flat(STATES), vec![ode], tensors, STATES);
     let (state, h) = ([1.0, 3.0], 1e-12);
-    let step = step_of(&model, Rule::Heun, StepForm::Difference, Arithmetic::Float32, &state, (0.0, h), 1.0);
+    let step =
+        step_of(&model, RungeKutta::Heun, StepForm::Difference, Arithmetic::Float32, &state, (0.0, h), 1.0);
     let change = step.trace.stages[1].change.as_ref().expect("the second stage has one");
     let Known::Change(known) = change.trace.known(0) else { unreachable!("a ReLU comes first") };
     for (magnitude, x) in known.lines[0].magnitude.iter().zip(state) {

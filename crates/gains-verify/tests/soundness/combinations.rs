@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gains_core::description::{LayerSpec, Method as Rule};
+use gains_core::description::{LayerSpec, RungeKutta};
 use gains_core::model_file::Tensors;
 use gains_core::{Arithmetic, Interval, Network, Precision, Shape};
 use gains_ode::Inference;
@@ -129,7 +129,7 @@ fn two_sides(shift: f64) -> Network {
     let mut tensors = Tensors::new();
     let front = linear(&mut tensors, "in", &[&[1.0], &[-1.0]], &[shift, shift], false);
     let still = linear(&mut tensors, "g", &[&[0.0; 2], &[0.0; 2]], &[0.0, 0.0], false);
-    let ode = LayerSpec::Ode { dynamics: vec![still], solver: fixed(Rule::Euler, 2) };
+    let ode = LayerSpec::Ode { dynamics: vec![still], solver: fixed(RungeKutta::Euler, 2) };
     let out = linear(&mut tensors, "out", &[&[1.0, 0.0], &[0.0, 1.0]], &[0.0, 0.0], false);
     Model::new(Shape::flat(1), vec![front, LayerSpec::Relu {}, ode, out], tensors, 2).network()
 }

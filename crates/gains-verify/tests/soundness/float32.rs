@@ -1,6 +1,6 @@
 //! Float32 verdicts against float32 programs: true float32 operations, in any admitted order.
 
-use gains_core::description::{LayerSpec, Method as Rule};
+use gains_core::description::{LayerSpec, RungeKutta};
 use gains_core::model_file::Tensors;
 use gains_core::{Arithmetic, BoxVec, Shape};
 use gains_testkit::{Kinds, Model, fixed, linear, random_model};
@@ -125,7 +125,7 @@ fn a_sum_that_always_rounds_down_stays_inside() {
 fn a_step_that_always_rounds_down_stays_inside() {
     let half = f64::from(f32::EPSILON / 2.0 * (1.0 - f32::EPSILON));
     // Midpoint, Heun and RK4 of z' = c with h = 1: 1 plus weights times c, never more than 1 in float32.
-    for rule in [Rule::Euler, Rule::Heun, Rule::Rk4] {
+    for rule in [RungeKutta::Euler, RungeKutta::Heun, RungeKutta::Rk4] {
         let mut tensors = Tensors::new();
         let dynamics = vec![linear(&mut tensors, "g", &[&[0.0, 0.0], &[0.0, 0.0]], &[half, half], false)];
         let ode = LayerSpec::Ode { dynamics, solver: fixed(rule, 1) };

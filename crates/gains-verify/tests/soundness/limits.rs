@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gains_core::description::{ControllerSpec, LayerSpec, Method as Rule, SolverSpec};
+use gains_core::description::{ControllerSpec, LayerSpec, RungeKutta, SolverSpec};
 use gains_core::model_file::Tensors;
 use gains_core::{Interval, Shape};
 use gains_testkit::{Model, controlled, fixed, linear};
@@ -32,7 +32,7 @@ fn certify(model: &Model, methods: &[Method], budget: Budget<'_>, eps: f64) -> V
 
 /// A graph with hundreds of vertices.
 fn branching() -> Model {
-    let mut solver = controlled(Rule::Dopri5, 2, 1e-3, 0.19, 1);
+    let mut solver = controlled(RungeKutta::Dopri5, 2, 1e-3, 0.19, 1);
     if let ControllerSpec::ControlledAdaptive(c) = &mut solver.controller {
         c.minimum_step = 0.02;
     }
@@ -67,7 +67,7 @@ fn limits_of_time_vertices_and_memory_are_named() {
 
 #[test]
 fn a_time_limit_in_the_middle_is_kept() {
-    let mut solver = controlled(Rule::Dopri5, 2, 1e-6, 0.01, 1);
+    let mut solver = controlled(RungeKutta::Dopri5, 2, 1e-6, 0.01, 1);
     if let ControllerSpec::ControlledAdaptive(c) = &mut solver.controller {
         c.minimum_step = 1e-4;
     }
@@ -91,9 +91,9 @@ fn a_time_limit_in_the_middle_is_kept() {
 fn solvers_without_a_finite_graph_are_refused() {
     let controller =
         ControllerSpec::Adaptive { tolerance: 0.01, initial_step: 0.1, safety: 0.9, shrink: 0.2, grow: 10.0 };
-    let adaptive = SolverSpec { method: Rule::Dopri5, controller, end_time: 1.0 };
+    let adaptive = SolverSpec { method: RungeKutta::Dopri5, controller, end_time: 1.0 };
     // Without an error estimate nothing can be decided; the loader does not let such a network in.
-    let blind = ode_model(controlled(Rule::Rk4, 2, 0.01, 0.2, 1), 0.5);
+    let blind = ode_model(controlled(RungeKutta::Rk4, 2, 0.01, 0.2, 1), 0.5);
     let refused = gains_core::model_file::build(blind.description, &blind.tensors, String::new());
     assert!(refused.is_err_and(|error| error.to_string().contains("estimates no error")));
     for method in METHODS {
@@ -105,7 +105,9 @@ fn solvers_without_a_finite_graph_are_refused() {
 /// Weights so large that everything overflows, in all places; the property would hold trivially.
 #[test]
 fn overflow_is_unknown_wherever_it_happens() {
-    for rule in [Rule::Euler, Rule::Midpoint, Rule::Heun, Rule::Rk4, Rule::Dopri5] {
+    for rule in
+        [RungeKutta::Euler, RungeKutta::Midpoint, RungeKutta::Heun, RungeKutta::Rk4, RungeKutta::Dopri5]
+    {
         for weight in [1e80, 1e150, 1e160, 1e200, 1e300] {
             for arithmetic in ARITHMETICS {
                 let model = ode_model(fixed(rule, 2), weight);
@@ -128,7 +130,7 @@ fn overflow_is_unknown_wherever_it_happens() {
 fn wild_networks_end() {
     for factor in [2, 3, 64] {
         for weight in [30.0, 1e5] {
-            let model = ode_model(controlled(Rule::Dopri5, factor, 1e-12, 0.3, 8), weight);
+            let model = ode_model(controlled(RungeKutta::Dopri5, factor, 1e-12, 0.3, 8), weight);
             for method in METHODS {
                 let budget =
                     Budget { timeout: Some(Duration::from_secs(1)), vertices: 2000, ..Budget::default() };

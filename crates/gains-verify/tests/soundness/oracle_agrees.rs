@@ -1,6 +1,6 @@
 //! The verifier against the exact oracle: never above it, and below it by rounding only.
 
-use gains_core::description::{LayerSpec, Method as Rule, SolverSpec};
+use gains_core::description::{LayerSpec, RungeKutta, SolverSpec};
 use gains_core::{Arithmetic, Shape};
 use gains_testkit::{Gardener, Kinds, Model, controlled, fixed};
 use gains_verify::{Method, StepForm};
@@ -96,7 +96,7 @@ fn report(what: &str, tallies: &[Tally; 2], most: f64) {
 #[test]
 fn euler_with_fixed_steps_agrees_with_the_oracle() {
     let mut random = fastrand::Rng::with_seed(71);
-    let tallies = compare(&mut random, |r| fixed(Rule::Euler, r.u32(1..5)), 120);
+    let tallies = compare(&mut random, |r| fixed(RungeKutta::Euler, r.u32(1..5)), 120);
     report("euler", &tallies, 60.0);
 }
 
@@ -106,7 +106,7 @@ fn controlled_heun_agrees_with_the_oracle() {
     let solver = |r: &mut fastrand::Rng| {
         let tolerance = 10.0_f64.powf(-0.7 - 1.5 * r.f64());
         let step = 0.2 + 0.5 * r.f64();
-        controlled(Rule::Heun, r.u32(2..4), tolerance, step, r.u32(0..3))
+        controlled(RungeKutta::Heun, r.u32(2..4), tolerance, step, r.u32(0..3))
     };
     let tallies = compare(&mut random, solver, 120);
     report("heun", &tallies, 60.0);
@@ -118,7 +118,7 @@ fn controlled_dopri5_agrees_with_the_oracle() {
     let mut random = fastrand::Rng::with_seed(73);
     let solver = |r: &mut fastrand::Rng| {
         let tolerance = 10.0_f64.powf(-0.5 - 2.0 * r.f64());
-        controlled(Rule::Dopri5, 2, tolerance, 0.25 + 0.4 * r.f64(), r.u32(0..2))
+        controlled(RungeKutta::Dopri5, 2, tolerance, 0.25 + 0.4 * r.f64(), r.u32(0..2))
     };
     let tallies = compare(&mut random, solver, 40);
     report("dopri5", &tallies, 60.0);

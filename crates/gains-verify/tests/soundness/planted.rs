@@ -1,6 +1,6 @@
 //! Planted counterexamples: a misclassified point just inside a corner of the region is never verified.
 
-use gains_core::description::{LayerSpec, Method as Rule};
+use gains_core::description::{LayerSpec, RungeKutta};
 use gains_core::model_file::Tensors;
 use gains_core::{Arithmetic, Interval, Precision, Shape};
 use gains_ode::Inference;
@@ -19,7 +19,8 @@ fn model(n: usize, bound: f64, drift: bool) -> Model {
     let mut tensors = Tensors::new();
     let rows: Vec<Vec<f64>> = (0..n).map(|i| (0..n).map(|j| f64::from(u8::from(i == j))).collect()).collect();
     let weights: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();
-    let solver = if drift { controlled(Rule::Heun, 2, 0.05, 0.5, 1) } else { fixed(Rule::Euler, 2) };
+    let solver =
+        if drift { controlled(RungeKutta::Heun, 2, 0.05, 0.5, 1) } else { fixed(RungeKutta::Euler, 2) };
     let scale = if drift { 0.25 } else { 0.0 };
     let scaled: Vec<Vec<f64>> = rows.iter().map(|r| r.iter().map(|x| x * scale).collect()).collect();
     let scaled: Vec<&[f64]> = scaled.iter().map(Vec::as_slice).collect();

@@ -1,6 +1,6 @@
 //! Faults that were found once, each with its smallest example.
 
-use gains_core::description::{LayerSpec, Method as Rule};
+use gains_core::description::{LayerSpec, RungeKutta};
 use gains_core::model_file::Tensors;
 use gains_core::{Arithmetic, BoxVec, Precision, Shape};
 use gains_ode::Inference;
@@ -23,7 +23,7 @@ fn an_overflow_behind_a_relu_is_not_forgotten() {
         LayerSpec::Relu {},
         linear(&mut tensors, "g2", &[&[1e200, 0.0], &[0.0, 1e200]], &[1.0, 1.0], false),
     ];
-    let ode = LayerSpec::Ode { dynamics, solver: fixed(Rule::Midpoint, 1) };
+    let ode = LayerSpec::Ode { dynamics, solver: fixed(RungeKutta::Midpoint, 1) };
     let model = Model::new(Shape::flat(2), vec![ode], tensors, 2);
     let network = model.network();
     let region = BoxVec::new(vec![0.5, 0.5], vec![1.0, 1.0]);
@@ -59,7 +59,7 @@ fn a_float32_program_that_overflows_inside_the_dynamics_is_not_bounded() {
         let up = linear(&mut tensors, "up", &[&[1e38, 0.0], &[0.0, 1e38]], &[0.0; 2], false);
         let down = linear(&mut tensors, "down", &[&[-1e-38, 0.0], &[0.0, 1e-38]], &[0.0; 2], false);
         let dynamics = [up].into_iter().chain(activation).chain([down]).collect();
-        let ode = LayerSpec::Ode { dynamics, solver: fixed(Rule::Euler, 1) };
+        let ode = LayerSpec::Ode { dynamics, solver: fixed(RungeKutta::Euler, 1) };
         let model = Model::new(Shape::flat(2), vec![ode], tensors, 2);
         let network = model.network();
         let region = BoxVec::new(vec![9.0, 9.0], vec![10.0, 10.0]);
@@ -102,7 +102,7 @@ fn dynamics_may_begin_with_activations() {
             _ => vec![LayerSpec::Relu {}, LayerSpec::Tanh {}, LayerSpec::Relu {}],
         };
         let dynamics = first.into_iter().chain([g.linear(3, true), g.activation(), g.linear(4, false)]);
-        let ode = LayerSpec::Ode { dynamics: dynamics.collect(), solver: fixed(Rule::Heun, 2) };
+        let ode = LayerSpec::Ode { dynamics: dynamics.collect(), solver: fixed(RungeKutta::Heun, 2) };
         let layers = vec![ode, g.linear(2, false)];
         let model = g.finish(shape, layers);
         let network = model.network();
@@ -145,10 +145,11 @@ fn dynamics_may_be_blind_to_the_far_edge() {
     tensors.insert("b.weight".into(), (vec![8, 9, 1, 1], numbers(&mut random, 72)));
     tensors.insert("b.bias".into(), (vec![8], numbers(&mut random, 8)));
     let dynamics = vec![conv("a", [8, 9], 2, 0), LayerSpec::Relu {}, conv("b", [9, 8], 1, 1)];
-    let layers = vec![LayerSpec::Ode { dynamics, solver: fixed(Rule::Rk4, 1) }, LayerSpec::Flatten {}, {
-        let weights = [numbers(&mut random, 128), numbers(&mut random, 128)];
-        linear(&mut tensors, "out", &[&weights[0], &weights[1]], &[0.0, 0.0], false)
-    }];
+    let layers =
+        vec![LayerSpec::Ode { dynamics, solver: fixed(RungeKutta::Rk4, 1) }, LayerSpec::Flatten {}, {
+            let weights = [numbers(&mut random, 128), numbers(&mut random, 128)];
+            linear(&mut tensors, "out", &[&weights[0], &weights[1]], &[0.0, 0.0], false)
+        }];
     let shape = Shape::image(4, 4, 8);
     let model = Model::new(shape, layers, tensors, 2);
     let network = model.network();

@@ -1,6 +1,6 @@
 //! One solver step on a box, against the step in exact arithmetic.
 
-use gains_core::description::{LayerSpec, Method as Rule};
+use gains_core::description::{LayerSpec, RungeKutta};
 use gains_core::model_file::Tensors;
 use gains_core::{Arithmetic, BoxVec, Shape};
 use gains_ode::{Carrier, Tableau};
@@ -14,9 +14,16 @@ use crate::exact::Exact;
 use crate::machines::ExactMachine;
 use crate::region::ode_of;
 
-const RULES: [Rule; 6] = [Rule::Euler, Rule::Heun, Rule::Rk4, Rule::Bosh3, Rule::Fehlberg2, Rule::Dopri5];
+const RULES: [RungeKutta; 6] = [
+    RungeKutta::Euler,
+    RungeKutta::Heun,
+    RungeKutta::Rk4,
+    RungeKutta::Bosh3,
+    RungeKutta::Fehlberg2,
+    RungeKutta::Dopri5,
+];
 
-fn affine_model(random: &mut fastrand::Rng, rule: Rule, decay: bool) -> (Model, [f64; 6]) {
+fn affine_model(random: &mut fastrand::Rng, rule: RungeKutta, decay: bool) -> (Model, [f64; 6]) {
     let mut tensors = Tensors::new();
     let w: [f64; 6] = std::array::from_fn(|_| 2.0 * random.f64() - 1.0);
     // Time first, then the two states.
@@ -114,18 +121,18 @@ fn steps_hold_the_exact_states_and_error_estimates() {
 fn estimates_on_the_threshold_leave_both_decisions_open() {
     let mut random = fastrand::Rng::with_seed(42);
     for _ in 0..200 {
-        let (model, w) = affine_model(&mut random, Rule::Heun, true);
+        let (model, w) = affine_model(&mut random, RungeKutta::Heun, true);
         let network = model.network();
         let ode = ode_of(&network);
         let x = [random.f64(), random.f64()];
-        let (_, error) = exact_step(&w, Tableau::of(Rule::Heun), &x, 0.0, 0.5, 1.0);
+        let (_, error) = exact_step(&w, Tableau::of(RungeKutta::Heun), &x, 0.0, 0.5, 1.0);
         for (threshold, below, above) in [
             (1.0, gains_ode::Action::Keep, gains_ode::Action::Reject),
             (0.25, gains_ode::Action::Increase, gains_ode::Action::Keep),
         ] {
             let mut carrier = BoxSteps {
                 dynamics: &ode.dynamics,
-                tableau: Tableau::of(Rule::Heun),
+                tableau: Tableau::of(RungeKutta::Heun),
                 tolerance: error.to_f64() / threshold,
                 arithmetic: Arithmetic::Real,
                 form: StepForm::Independent,
@@ -146,7 +153,9 @@ fn estimates_on_the_threshold_leave_both_decisions_open() {
 /// to leave room for it.
 #[test]
 fn constant_slopes_leave_the_rounding_of_the_table() {
-    for rule in [Rule::Heun, Rule::Bosh3, Rule::Fehlberg2, Rule::Dopri5, Rule::Dopri8] {
+    for rule in
+        [RungeKutta::Heun, RungeKutta::Bosh3, RungeKutta::Fehlberg2, RungeKutta::Dopri5, RungeKutta::Dopri8]
+    {
         let tableau = Tableau::of(rule);
         let mut tensors = Tensors::new();
         let layer = linear(&mut tensors, "g", &[&[0.0; 2], &[0.0; 2]], &[1000.0, -700.0], false);

@@ -2,7 +2,7 @@
 
 use gains_core::affine::AffineMap;
 use gains_core::affine_form::{AffineForm, Passing, Symbol, Symbols};
-use gains_core::description::{LayerSpec, Method as Rule};
+use gains_core::description::{LayerSpec, RungeKutta};
 use gains_core::operator::Forming;
 use gains_core::{Activation, Arithmetic, BoxVec, Circuit, OdeBlock, Operator, Precision, Shape};
 use gains_ode::system::{NeuralDynamics, trial_step};
@@ -236,7 +236,7 @@ fn a_second_look_at_the_same_states_opens_nothing_new() {
     let x = AffineForm::from_box(&BoxVec::new(vec![-1.0], vec![2.0]), &mut symbols);
     let mut dynamics = Circuit::of("state", Shape::flat(1));
     dynamics.push(Operator::Curve(Activation::Relu), vec![0], Shape::flat(1));
-    let block = OdeBlock::new(dynamics, fixed(Rule::Euler, 1));
+    let block = OdeBlock::new(dynamics, fixed(RungeKutta::Euler, 1));
     let clock = Clock::start(Budget::default());
     let mut steps = FormSteps::new(&block, 1.0, Arithmetic::Real, clock, &mut symbols);
     let mut look = |near: Option<&FormValues>| steps.evaluate(x.clone(), 0.0, near).unwrap();
@@ -263,7 +263,7 @@ fn forms_that_meet_hold_the_points_of_every_way() {
             if let LayerSpec::Ode { solver, .. } = &mut ode {
                 let tolerance = 0.02 + 0.3 * g.random.f64();
                 let step = 0.15 + 0.3 * g.random.f64();
-                *solver = controlled(Rule::Heun, 2, tolerance, step, 1);
+                *solver = controlled(RungeKutta::Heun, 2, tolerance, step, 1);
             }
             layers.push(ode);
         }

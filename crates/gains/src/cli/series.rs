@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use gains_data::series::{Horizon, Part};
+use gains_data::series::{Horizon, Subset};
 
 /// Which series a forecasting model is run on.
 #[derive(Args, Clone, Default)]
@@ -51,7 +51,7 @@ pub enum PartArg {
     Train,
 }
 
-impl From<PartArg> for Part {
+impl From<PartArg> for Subset {
     fn from(part: PartArg) -> Self {
         match part {
             PartArg::Test => Self::Test,

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use gains_data::series::{
-    Counts, Forecasts, Horizon, Kind, Order, Part, Recordings, Role, SeriesError, Skipped, physionet_file,
+    Counts, Forecasts, Horizon, Kind, Order, Recordings, Role, SeriesError, Skipped, Subset, physionet_file,
     read_physionet, read_table,
 };
 
@@ -114,7 +114,7 @@ fn parts(recordings: &Recordings, order: Order) -> String {
         match Forecasts::new(recordings, horizon, order) {
             Ok(forecasts) => {
                 let dropped = forecasts.dropped();
-                row.extend(Part::ALL.map(|part| forecasts.len(part).to_string()));
+                row.extend(Subset::ALL.map(|part| forecasts.len(part).to_string()));
                 row.extend([dropped.too_short.to_string(), dropped.no_target.to_string()]);
             }
             Err(_) => row.extend(["–".to_owned(), "–".into(), "–".into(), "too few".into(), "–".into()]),

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use gains_core::Description;
 use gains_core::description::Task;
-use gains_train::config::Method;
+use gains_train::config::Training;
 use gains_train::cpu::Cpu;
 use gains_train::cuda::Cuda;
 use gains_train::engine::Engine;
@@ -326,13 +326,13 @@ fn list() -> Outcome {
     for preset in presets::PRESETS {
         let config = setting::preset(preset.name)?;
         let method = match config.method {
-            Method::Standard => "standard",
-            Method::Adversarial => "adversarial",
-            Method::Provable => "provable",
+            Training::Standard => "standard",
+            Training::Adversarial => "adversarial",
+            Training::Provable => "provable",
         };
         let form = match (config.method, config.phases.last().map(|phase| phase.step_form)) {
-            (Method::Provable, Some(StepForm::Independent)) => "independent",
-            (Method::Provable, Some(StepForm::Difference)) => "difference",
+            (Training::Provable, Some(StepForm::Independent)) => "independent",
+            (Training::Provable, Some(StepForm::Difference)) => "difference",
             _ => "–",
         };
         rows.push(vec![

@@ -1,7 +1,7 @@
 //! Controlled against continuous adaptive solvers: what they reach, what they cost, how exact they are (paper,
 //! section 4 and appendix).
 
-use gains_core::description::{ControlledSpec, ControllerSpec, Method, SolverSpec};
+use gains_core::description::{ControlledSpec, ControllerSpec, RungeKutta, SolverSpec};
 use gains_core::{Network, Precision, Step};
 use gains_ode::system::NeuralDynamics;
 use gains_ode::{Action, ActionSet, Grid, Moment, Tableau, controller, solve};
@@ -63,9 +63,9 @@ impl CasVsAs {
         for _ in 0..self.starts {
             let start = [2.5 * (2.0 * random.f64() - 1.0)];
             let run = |spec: &SolverSpec| solve(&right, spec, &start).map_err(|error| error.to_string());
-            let truth = run(&continuous(Method::Dopri8, 1e-7, END))?.state[0];
+            let truth = run(&continuous(RungeKutta::Dopri8, 1e-7, END))?.state[0];
             for (index, spec) in
-                [controlled(tolerance), continuous(Method::Dopri5, tolerance, END)].iter().enumerate()
+                [controlled(tolerance), continuous(RungeKutta::Dopri5, tolerance, END)].iter().enumerate()
             {
                 let found = run(spec)?;
                 sums[2 * index] += found.trajectory.len() as f64;
@@ -185,7 +185,7 @@ fn first_ode(network: &Network) -> Result<&gains_core::Ode, String> {
 }
 
 /// The continuous solver with its usual safety factors.
-fn continuous(method: Method, tolerance: f64, end_time: f64) -> SolverSpec {
+fn continuous(method: RungeKutta, tolerance: f64, end_time: f64) -> SolverSpec {
     let controller = ControllerSpec::Adaptive {
         tolerance,
         initial_step: FIRST_STEP,
@@ -205,7 +205,11 @@ fn controlled(tolerance: f64) -> SolverSpec {
         minimum_step: 1e-6,
         rejections_after_clipping: 20,
     };
-    SolverSpec { method: Method::Dopri5, controller: ControllerSpec::ControlledAdaptive(spec), end_time: END }
+    SolverSpec {
+        method: RungeKutta::Dopri5,
+        controller: ControllerSpec::ControlledAdaptive(spec),
+        end_time: END,
+    }
 }
 
 /// Times and step sizes reachable after exactly one and exactly two trial steps, error estimates anywhere in
@@ -231,7 +235,7 @@ fn reachable() -> Panel {
             places = next;
         }
     }
-    let order = Tableau::of(Method::Dopri5).order;
+    let order = Tableau::of(RungeKutta::Dopri5).order;
     let errors: Vec<f64> = (0..=60).map(|i| 2.0_f64.powf(-6.0 + 8.0 * f64::from(i) / 60.0)).collect();
     let next = |(time, step): (f64, f64)| -> Vec<(f64, f64)> {
         errors

@@ -3,7 +3,7 @@
 //! A verdict is about the network *with its solver*. Here points of the region are solved again with half the tolerance
 //! and with dopri8 at 1e-10, and the outputs and decisions compared.
 
-use gains_core::description::{ControllerSpec, Method};
+use gains_core::description::{ControllerSpec, RungeKutta};
 use gains_core::{Network, Precision, Program};
 use gains_ode::{Inference, Watch};
 
@@ -52,7 +52,7 @@ fn finer(network: &Network) -> [Program; 2] {
     });
     let exact = network.body.with_solvers(|ode| {
         let mut solver = ode.block.solver.clone();
-        solver.method = Method::Dopri8;
+        solver.method = RungeKutta::Dopri8;
         solver.controller = ControllerSpec::Adaptive {
             tolerance: 1e-10,
             initial_step: 0.05,

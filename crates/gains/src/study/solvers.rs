@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gains_core::description::{ControllerSpec, Method as Scheme, SolverSpec};
+use gains_core::description::{ControllerSpec, RungeKutta, SolverSpec};
 use gains_core::{Arithmetic, Network, Precision};
 
 use super::{
@@ -39,13 +39,13 @@ const CHANGES: [Change; 16] = [
     ("tolerance ÷10", |s| controlled(s, |c| c.tolerance *= 0.1)),
     ("smallest step ×2", |s| controlled(s, |c| c.minimum_step *= 2.0)),
     ("smallest step ÷2", |s| controlled(s, |c| c.minimum_step *= 0.5)),
-    ("bosh3", |s| scheme(s, Scheme::Bosh3)),
-    ("fehlberg2", |s| scheme(s, Scheme::Fehlberg2)),
-    ("dopri8", |s| scheme(s, Scheme::Dopri8)),
-    ("euler, 2 steps", |s| fixed(s, Scheme::Euler, 2)),
-    ("midpoint, 2 steps", |s| fixed(s, Scheme::Midpoint, 2)),
-    ("rk4, 2 steps", |s| fixed(s, Scheme::Rk4, 2)),
-    ("rk4, 8 steps", |s| fixed(s, Scheme::Rk4, 8)),
+    ("bosh3", |s| scheme(s, RungeKutta::Bosh3)),
+    ("fehlberg2", |s| scheme(s, RungeKutta::Fehlberg2)),
+    ("dopri8", |s| scheme(s, RungeKutta::Dopri8)),
+    ("euler, 2 steps", |s| fixed(s, RungeKutta::Euler, 2)),
+    ("midpoint, 2 steps", |s| fixed(s, RungeKutta::Midpoint, 2)),
+    ("rk4, 2 steps", |s| fixed(s, RungeKutta::Rk4, 2)),
+    ("rk4, 8 steps", |s| fixed(s, RungeKutta::Rk4, 8)),
 ];
 
 fn controlled(spec: &mut SolverSpec, change: impl Fn(&mut gains_core::description::ControlledSpec)) {
@@ -55,13 +55,13 @@ fn controlled(spec: &mut SolverSpec, change: impl Fn(&mut gains_core::descriptio
 }
 
 /// Another tableau, which only a controller that looks at errors needs an estimate of.
-fn scheme(spec: &mut SolverSpec, method: Scheme) {
+fn scheme(spec: &mut SolverSpec, method: RungeKutta) {
     if matches!(spec.controller, ControllerSpec::ControlledAdaptive(_)) {
         spec.method = method;
     }
 }
 
-fn fixed(spec: &mut SolverSpec, method: Scheme, steps: u32) {
+fn fixed(spec: &mut SolverSpec, method: RungeKutta, steps: u32) {
     *spec = SolverSpec { method, controller: ControllerSpec::Fixed { steps }, end_time: spec.end_time };
 }
 

@@ -6,7 +6,7 @@ mod source;
 use std::sync::Arc;
 
 use gains_core::{Network, Precision};
-use gains_data::series::Part;
+use gains_data::series::Subset;
 use serde_json::{Map, Value, json};
 
 use super::{Selection, Shown, Subject};
@@ -57,7 +57,7 @@ impl<'a> SeriesSubject<'a> {
     }
 
     /// The question about a record of any part.
-    pub fn ask(&self, part: Part, index: usize, eps: f64) -> (Item, Question<'_>) {
+    pub fn ask(&self, part: Subset, index: usize, eps: f64) -> (Item, Question<'_>) {
         let network = self.model.network();
         let item = self.set.item(part, index);
         let sample = Sample::Series {

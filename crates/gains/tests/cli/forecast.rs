@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use gains_core::LatentOde;
-use gains_core::description::{ControlledSpec, ControllerSpec, Method, Points, SolverSpec, Task};
+use gains_core::description::{ControlledSpec, ControllerSpec, Points, RungeKutta, SolverSpec, Task};
 use gains_core::latent_ode::tensor_shapes;
 use gains_core::model_file::{Tensors, write_model};
 use serde_json::Value;
@@ -21,7 +21,7 @@ pub struct Scene {
 fn network(path: &Path, features: &[&str], gain: f64) {
     let sizes = LatentOde { state: 3, dynamics: (4, 1), gates: 4, transform: 4, latent: 2, decoder: (4, 1) };
     let solver = SolverSpec {
-        method: Method::Dopri5,
+        method: RungeKutta::Dopri5,
         controller: ControllerSpec::ControlledAdaptive(ControlledSpec {
             factor: 2,
             tolerance: 0.005,

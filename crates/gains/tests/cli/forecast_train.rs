@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use gains_core::Precision;
 use gains_core::model_file::read_model;
-use gains_data::series::{Forecasts, Horizon, Part, Recordings};
+use gains_data::series::{Forecasts, Horizon, Recordings, Subset};
 use gains_ode::{Forecaster, Observations, mean_absolute_error};
 
 use crate::support::{fails, gains, ok, stderr, stdout, text};
@@ -118,7 +118,7 @@ fn forecast_train_makes_a_network_that_forecasts_as_it_was_judged() {
     let expected = network.description.training["validation_error"].as_f64().unwrap();
     let recordings = Recordings::read(&scene.path("waves.series")).unwrap();
     let forecasts = Forecasts::new(&recordings, Horizon::new(10.0).unwrap(), recordings.order()).unwrap();
-    let errors = forecasts.iter(Part::Validation).map(|series| {
+    let errors = forecasts.iter(Subset::Validation).map(|series| {
         let forecaster = Forecaster::new(&network, series.target_time).unwrap();
         let seen = Observations {
             statics: series.initial,
@@ -130,7 +130,7 @@ fn forecast_train_makes_a_network_that_forecasts_as_it_was_judged() {
         let forecast = forecaster.run(&seen, Precision::Float32).unwrap();
         mean_absolute_error(forecast.output(), &series.target, &series.target_mask)
     });
-    let count = forecasts.len(Part::Validation) as f64;
+    let count = forecasts.len(Subset::Validation) as f64;
     let found = errors.sum::<f64>() / count;
     assert!((found - expected).abs() < 1e-4, "{found} {expected}");
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use gains_core::Shape;
-use gains_core::description::{LayerSpec, Method, Task};
+use gains_core::description::{LayerSpec, RungeKutta, Task};
 use gains_core::model_file::{Tensors, write_model};
 use gains_testkit::{Model, fixed, linear};
 use serde_json::Value;
@@ -44,13 +44,13 @@ fn two_numbers() -> Model {
     let first = linear(&mut tensors, "in", &[&[1.0, 0.0], &[0.0, 1.0]], &[0.0, 0.0], false);
     let dynamics = vec![linear(&mut tensors, "f", &[&[-1.0, 0.0], &[0.0, -1.0]], &[0.0, 0.0], false)];
     let last = linear(&mut tensors, "out", &[&[1.0, 0.0], &[0.0, 1.0]], &[0.0, 0.0], false);
-    let layers = vec![first, LayerSpec::Ode { dynamics, solver: fixed(Method::Rk4, 4) }, last];
+    let layers = vec![first, LayerSpec::Ode { dynamics, solver: fixed(RungeKutta::Rk4, 4) }, last];
     Model::new(Shape::flat(2), layers, tensors, 2)
 }
 
 /// A network that takes minutes to run once.
 fn endless(folder: &Path) -> PathBuf {
-    let (dynamics, solver) = (vec![LayerSpec::Tanh {}], fixed(Method::Rk4, 1_000_000));
+    let (dynamics, solver) = (vec![LayerSpec::Tanh {}], fixed(RungeKutta::Rk4, 1_000_000));
     let layers = vec![LayerSpec::Ode { dynamics, solver }; 100];
     saved(folder, "endless", Model::new(Shape::flat(2), layers, Tensors::new(), 2))
 }
@@ -67,7 +67,7 @@ fn picture() -> Model {
     b[1] = 1.0;
     let first = linear(&mut tensors, "in", &[&a, &b], &[0.0, 0.0], false);
     let dynamics = vec![linear(&mut tensors, "f", &[&[-1.0, 0.0], &[0.0, -1.0]], &[0.0, 0.0], false)];
-    let ode = LayerSpec::Ode { dynamics, solver: fixed(Method::Rk4, 4) };
+    let ode = LayerSpec::Ode { dynamics, solver: fixed(RungeKutta::Rk4, 4) };
     let layers = vec![LayerSpec::Flatten {}, first, ode];
     Model::new(Shape::image(2, 4, 3), layers, tensors, 2)
 }

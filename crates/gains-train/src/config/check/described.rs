@@ -3,7 +3,7 @@
 use gains_core::description::LayerSpec;
 
 use super::{ensure, within};
-use crate::config::{By, ClassWeights, Config, DataConfig, Method, Problem, Selection, SolverConfig};
+use crate::config::{By, ClassWeights, Config, DataConfig, Problem, Selection, SolverConfig, Training};
 use crate::loss::criterion::Kind;
 
 impl Config {
@@ -102,7 +102,7 @@ impl Config {
             "64 samples after every epoch is the default",
         )?;
         ensure(
-            selection.by != By::Certified || self.method == Method::Provable,
+            selection.by != By::Certified || self.method == Training::Provable,
             "selection.by",
             "only provable training has a perturbation to certify at",
             "choose by = \"accuracy\"",

@@ -1,13 +1,13 @@
 //! Settings about series that make no sense.
 
 use super::{check_solver, ensure, within};
-use crate::config::{Config, Control, Method, Problem};
+use crate::config::{Config, Control, Problem, Training};
 use crate::series::ForecastConfig;
 
 impl Config {
     pub(super) fn check_forecast(&self, forecast: &ForecastConfig) -> Result<(), Problem> {
         ensure(
-            self.method != Method::Adversarial,
+            self.method != Training::Adversarial,
             "method",
             "series are not attacked in training",
             "take \"standard\" or \"provable\"",

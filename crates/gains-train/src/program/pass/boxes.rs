@@ -10,12 +10,12 @@ use crate::matrix::Matrix;
 use crate::program::blueprint::Stretch;
 use crate::program::ops::Rule;
 use crate::program::step::walk;
-use crate::program::tape::{Norms, Tape, ValueId};
+use crate::program::tape::{Norms, ProgramTape, ValueId};
 use crate::solve::Failure;
 
 /// Boxes in front of the loss.
 pub struct BoxRun<'p, F: Real> {
-    pub(super) tape: Tape<'p, F>,
+    pub(super) tape: ProgramTape<'p, F>,
     pub(super) outputs: Vec<ValueId>,
     pub(super) trip: BoxTrip,
     /// Steps that the loss asks for: their ends, the estimates of their errors, the sum of these, and the tolerance.
@@ -32,7 +32,7 @@ impl<'p, F: Real> ProgramPass<'p, F> {
         random: &mut fastrand::Rng,
     ) -> Result<BoxRun<'p, F>, Failure> {
         let norms = Norms::Given(self.books.measured.clone());
-        let mut tape = Tape::new(self.judge.weights, norms, self.blueprint.norms);
+        let mut tape = ProgramTape::new(self.judge.weights, norms, self.blueprint.norms);
         let mut all = vec![tape.input(region, false)];
         let mut trip = BoxTrip { trajectories: 1, ..BoxTrip::default() };
         let mut charged = Vec::new();
@@ -70,7 +70,7 @@ impl<'p, F: Real> ProgramPass<'p, F> {
     }
 
     /// The ends of trajectories as the phase wants them.
-    fn joined(&self, tape: &mut Tape<'p, F>, ends: Vec<ValueId>) -> Vec<ValueId> {
+    fn joined(&self, tape: &mut ProgramTape<'p, F>, ends: Vec<ValueId>) -> Vec<ValueId> {
         let share = 1.0 / ends.len() as f64;
         match (self.setting.phase.aggregation, &ends[..]) {
             (Aggregation::Stack, _) | (_, [_]) => ends,
@@ -92,7 +92,7 @@ impl<'p, F: Real> ProgramPass<'p, F> {
         }
         let reached = run.tape.reached(&run.outputs);
         let mut total = 0.0;
-        for charge in run.charged.iter().filter(|charge| Tape::<F>::is_among(charge.end, &reached)) {
+        for charge in run.charged.iter().filter(|charge| ProgramTape::<F>::is_among(charge.end, &reached)) {
             let scale = 1.0 / (self.count() as f64 * charge.tolerance);
             total += scale * charge.upper;
             let error = run.tape.value(charge.error);

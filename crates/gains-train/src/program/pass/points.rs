@@ -10,12 +10,12 @@ use crate::loss::steady::steady;
 use crate::matrix::Matrix;
 use crate::program::blueprint::Stretch;
 use crate::program::step::walk;
-use crate::program::tape::{Norms, Tape, ValueId};
+use crate::program::tape::{Norms, ProgramTape, ValueId};
 use crate::solve::{Failure, Visit, solve};
 
 /// Points in front of the loss.
 pub struct PointRun<'p, F: Real> {
-    pub(super) tape: Tape<'p, F>,
+    pub(super) tape: ProgramTape<'p, F>,
     pub(super) output: ValueId,
     pub(super) visits: Vec<Vec<Visit>>,
     pub(super) trip: Trip,
@@ -30,7 +30,7 @@ impl<'p, F: Real> ProgramPass<'p, F> {
         purpose: For,
     ) -> Result<PointRun<'p, F>, Failure> {
         let norms = if purpose == For::Learning { Norms::Own } else { Norms::Running };
-        let mut tape = Tape::new(self.judge.weights, norms, self.blueprint.norms);
+        let mut tape = ProgramTape::new(self.judge.weights, norms, self.blueprint.norms);
         let mut at = tape.input(inputs.clone(), purpose == For::Attack);
         let mut run = Trip::default();
         let mut visits = Vec::new();
@@ -73,7 +73,7 @@ impl<'p, F: Real> ProgramPass<'p, F> {
     }
 
     /// The regulariser of TisODE: dynamics do not depend on the time, so going on is starting again.
-    fn settle(&self, tape: &mut Tape<'p, F>, end: ValueId, later: ValueId, weight: f64) -> f64 {
+    fn settle(&self, tape: &mut ProgramTape<'p, F>, end: ValueId, later: ValueId, weight: f64) -> f64 {
         let (reached, moved) = (wide(tape.value(end)), wide(tape.value(later)));
         let (value, slopes) = steady(&reached, &moved, self.count());
         seed(tape, later, &slopes, weight);
@@ -82,7 +82,7 @@ impl<'p, F: Real> ProgramPass<'p, F> {
     }
 
     /// The term for living dynamics.
-    fn enliven(&self, tape: &mut Tape<'p, F>, start: ValueId, end: ValueId, weight: f64) -> f64 {
+    fn enliven(&self, tape: &mut ProgramTape<'p, F>, start: ValueId, end: ValueId, weight: f64) -> f64 {
         let (from, to) = (wide(tape.value(start)), wide(tape.value(end)));
         let found = alive(&from, &to, self.setting.phase.loss.alive_target);
         if found.value > 0.0 {
@@ -97,7 +97,7 @@ fn wide<F: Real>(matrix: &Matrix<F>) -> Vec<f64> {
     matrix.centre.iter().map(|value| value.wide()).collect()
 }
 
-fn seed<F: Real>(tape: &mut Tape<'_, F>, at: ValueId, slopes: &[f64], weight: f64) {
+fn seed<F: Real>(tape: &mut ProgramTape<'_, F>, at: ValueId, slopes: &[f64], weight: f64) {
     let value = tape.value(at);
     let (rows, columns) = (value.rows, value.columns);
     let slopes = slopes.iter().map(|slope| F::of(weight * slope)).collect();

@@ -1,7 +1,7 @@
 //! Solver steps of a batch.
 
 use gains_core::Interval;
-use gains_core::description::Method;
+use gains_core::description::RungeKutta;
 use gains_ode::Tableau;
 
 use crate::config::SolverConfig;
@@ -9,7 +9,7 @@ use crate::cpu::Real;
 use crate::device::StepForm;
 use crate::program::blueprint::OdePart;
 use crate::program::step::{Stepper, Tried, measure};
-use crate::program::tape::{Tape, ValueId};
+use crate::program::tape::{ProgramTape, ValueId};
 use crate::solve::{Failure, Stepping, Steps};
 
 /// A step that the loss asks for.
@@ -23,9 +23,9 @@ pub(super) struct Charge {
 
 /// Steps of a batch through an ODE.
 pub(super) struct ProgramSteps<'t, 'p, F: Real> {
-    tape: &'t mut Tape<'p, F>,
+    tape: &'t mut ProgramTape<'p, F>,
     ode: &'p OdePart,
-    method: Method,
+    method: RungeKutta,
     form: StepForm,
     /// Steps that were taken and have an estimate of their error.
     pub(super) charged: Vec<Charge>,
@@ -33,7 +33,7 @@ pub(super) struct ProgramSteps<'t, 'p, F: Real> {
 
 impl<'t, 'p, F: Real> ProgramSteps<'t, 'p, F> {
     pub(super) fn new(
-        tape: &'t mut Tape<'p, F>,
+        tape: &'t mut ProgramTape<'p, F>,
         ode: &'p OdePart,
         stepping: &Stepping,
         form: StepForm,

@@ -41,7 +41,7 @@ fn trainer_of(case: &ImageCase, form: StepForm) -> Option<Trainer<ProgramEngine<
         radii: case.free.iter().map(|free| f32::from(u8::from(*free))).collect(),
         range: Some([case.range.lower as f32, case.range.upper as f32]),
     };
-    let mut config = config(Method::Provable, 0.1);
+    let mut config = config(Training::Provable, 0.1);
     config.phases[0].step_form = form;
     let classes: Vec<String> = (0..case.model.network().outputs()).map(|class| class.to_string()).collect();
     let engine = ProgramEngine::new(blueprint, &config, samples, Some(1)).unwrap();

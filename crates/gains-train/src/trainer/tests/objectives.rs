@@ -15,7 +15,7 @@ fn one_batch(config: Config) -> (BatchReport, Vec<f64>) {
 }
 
 fn with(objective: Objective, change: impl FnOnce(&mut crate::config::Phase)) -> (BatchReport, Vec<f64>) {
-    let mut config = constant(Method::Provable, 0.02);
+    let mut config = constant(Training::Provable, 0.02);
     let phase = &mut config.phases[0];
     phase.objective = objective;
     phase.attack.steps = 2;
@@ -51,7 +51,7 @@ fn all_weight_on_boxes_is_the_interval_loss_alone() {
 
 #[test]
 fn all_weight_on_points_is_adversarial_training() {
-    let mut config = constant(Method::Adversarial, 0.02);
+    let mut config = constant(Training::Adversarial, 0.02);
     config.phases[0].attack.steps = 2;
     let (attacked, slopes) = one_batch(config);
     for objective in [
@@ -73,7 +73,7 @@ fn every_objective_learns_and_is_taken_up_again_with_the_same_bits() {
         Objective::MtlIbp(MtlIbp::default()),
         Objective::ExpIbp(ExpIbp::default()),
     ] {
-        let mut config = constant(Method::Provable, 0.03);
+        let mut config = constant(Training::Provable, 0.03);
         config.optimiser.average = 0.8;
         config.phases[0].epochs = 12;
         config.phases[0].objective = objective;
@@ -105,7 +105,7 @@ fn every_objective_learns_and_is_taken_up_again_with_the_same_bits() {
 
 #[test]
 fn averaged_parameters_are_what_is_shipped() {
-    let mut config = constant(Method::Standard, 0.0);
+    let mut config = constant(Training::Standard, 0.0);
     (config.optimiser.average, config.phases[0].epochs) = (0.5, 1);
     let mut trainer = trainer::<f64>(config, 40);
     let mut expected = trainer.parameters().unwrap();
@@ -122,7 +122,7 @@ fn averaged_parameters_are_what_is_shipped() {
 
 #[test]
 fn an_ode_that_does_nothing_is_seen() {
-    let mut trainer = trainer::<f64>(constant(Method::Standard, 0.0), 40);
+    let mut trainer = trainer::<f64>(constant(Training::Standard, 0.0), 40);
     let at = Position { phase: 0, epoch: 0, batch: 0 };
     let lively = trainer.pass(at, &[0, 1, 2], FirstStep::Rule, None).unwrap().0.motion.unwrap();
     let mut parameters = trainer.parameters().unwrap();

@@ -4,7 +4,7 @@ mod material;
 mod metrics;
 
 use gains_train::Config;
-use gains_train::config::Method;
+use gains_train::config::Training;
 use gains_train::series::{ForecastConfig, Names, PerturbationConfig, SeriesEngine};
 
 use self::material::Material;
@@ -68,7 +68,7 @@ fn check_perturbed(config: &Config, forecast: &ForecastConfig, names: &Names) ->
             let there = if there.is_empty() { "none".into() } else { there.join(", ") };
             return Err(Failure::usage(what).hint(format!("there are {there}")));
         }
-        if config.method == Method::Provable {
+        if config.method == Training::Provable {
             note!("note: {what}; passed over, --set perturbation.{key}=[] says so");
         }
     }

@@ -1,6 +1,6 @@
 //! What a run that predicts classes or numbers measures, epoch by epoch.
 
-use gains_train::config::Method;
+use gains_train::config::Training;
 use gains_train::loss::criterion::Kind;
 use gains_train::{BatchReport, Config, EpochReport};
 use serde::{Deserialize, Serialize};
@@ -79,7 +79,7 @@ pub struct Row {
 impl Record for Row {
     fn new(config: &Config, epoch: u32, last: &BatchReport, report: &EpochReport, seconds: f64) -> Self {
         // Without a perturbation there are no boxes.
-        let boxes = config.method == Method::Provable && report.eps > 0.0;
+        let boxes = config.method == Training::Provable && report.eps > 0.0;
         let phase = config.phases.get(report.phase).map_or_else(String::new, |phase| phase.name.clone());
         let numbers = config.criterion.kind() == Kind::Numbers;
         let classes = !numbers;
@@ -147,22 +147,22 @@ impl Record for Row {
         let method = config.method;
         let percent = |part: f64| format!("{:.1} %", 100.0 * part);
         let mut text = format!("loss {}", short(self.loss));
-        if let (Method::Provable, Some(robust), Some(width)) = (method, self.robust, self.width) {
+        if let (Training::Provable, Some(robust), Some(width)) = (method, self.robust, self.width) {
             text +=
                 &format!(" (clean {}, robust {}, width {})", short(self.clean), short(robust), short(width));
         }
-        if method != Method::Standard {
+        if method != Training::Standard {
             text += &format!("  eps {:.5}", self.eps);
         }
         text += &match (method, self.accuracy, self.robust_accuracy) {
             (_, None, _) => format!("  error {}", short(self.error.unwrap_or(0.0))),
-            (Method::Adversarial, Some(right), _) => format!("  {} right under attack", percent(right)),
+            (Training::Adversarial, Some(right), _) => format!("  {} right under attack", percent(right)),
             (_, Some(right), Some(robust)) => {
                 format!("  {} right, {} for sure", percent(right), percent(robust))
             }
             (_, Some(right), None) => format!("  {} right", percent(right)),
         };
-        if method == Method::Provable {
+        if method == Training::Provable {
             text += &format!("  κ {}, {:.1} splits", self.kappa, self.splits);
         }
         text += &format!("  {:.1} steps", self.concrete_steps);
@@ -183,7 +183,7 @@ impl Record for Row {
 
     fn outcome(&self, config: &Config) -> String {
         let percent = |part: f64| format!("{:.1} %", 100.0 * part);
-        let under = if config.method == Method::Adversarial { " under attack" } else { "" };
+        let under = if config.method == Training::Adversarial { " under attack" } else { "" };
         let own = config.own_inputs().is_some();
         let (things, others) = if own { ("samples", "those held back") } else { ("images", "test images") };
         let mut text = String::new();
@@ -218,11 +218,11 @@ impl Record for Row {
         let percent = |part: f64| format!("{:.1} %", 100.0 * part);
         let (total, accuracy) = (short(loss.total), percent(report.accuracy));
         match method {
-            Method::Standard => format!("loss {total}  {accuracy} right  {steps} steps"),
-            Method::Adversarial => {
+            Training::Standard => format!("loss {total}  {accuracy} right  {steps} steps"),
+            Training::Adversarial => {
                 format!("loss {total}  eps {:.4}  {accuracy} right under attack  {steps} steps", report.eps)
             }
-            Method::Provable => {
+            Training::Provable => {
                 let terms = [loss.clean, loss.robust, loss.width].map(short);
                 let [clean, robust, width] = &terms;
                 let BatchReport { eps, kappa, splits, abstract_steps, .. } = report;

@@ -4,7 +4,7 @@
 //! *efforts*, about one evaluation of the dynamics for one batch each, and the time for one effort is measured.
 
 use gains_train::Config;
-use gains_train::config::{Method, Phase, PhaseSolver};
+use gains_train::config::{Phase, PhaseSolver, Training};
 
 /// Trial steps of the controlled solver a batch takes, about; evaluations in each.
 const STEPS: f64 = 5.0;
@@ -49,16 +49,16 @@ impl Pace {
     }
 }
 
-fn effort(method: Method, phase: &Phase, epoch: u32) -> f64 {
+fn effort(method: Training, phase: &Phase, epoch: u32) -> f64 {
     let solve = match phase.solver {
         PhaseSolver::Euler { steps } => f64::from(steps),
         PhaseSolver::Controlled => STEPS * EVALUATIONS,
     };
     let solves = match method {
-        Method::Standard => 1.0,
-        Method::Adversarial => 1.0 + f64::from(phase.attack.steps),
+        Training::Standard => 1.0,
+        Training::Adversarial => 1.0 + f64::from(phase.attack.steps),
         // With perturbation 0 there are boxes all the same.
-        Method::Provable => 1.0 + BOX * f64::from(phase.kappa_at(epoch)),
+        Training::Provable => 1.0 + BOX * f64::from(phase.kappa_at(epoch)),
     };
     // The layers around the ODE.
     2.0 + solve * solves

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use gains_core::Network;
 use gains_core::description::{Points, Task};
 use gains_data::series::{
-    Forecasts, Horizon, Kind, Order, Part, Recordings, Role, Series, SeriesError, physionet_file,
+    Forecasts, Horizon, Kind, Order, Recordings, Role, Series, SeriesError, Subset, physionet_file,
 };
 use gains_ode::Observations;
 
@@ -40,7 +40,7 @@ pub struct SeriesSet<'a> {
     /// Names of features and of statics.
     pub names: Names,
     /// Which part.
-    pub part: Part,
+    pub part: Subset,
     /// How far ahead is predicted at least.
     pub horizon: Horizon,
     /// How records are divided.
@@ -163,7 +163,7 @@ impl SeriesSource {
             _ => GridArg::Own,
         });
         let forecasts = Forecasts::new(&self.recordings, horizon, order)?;
-        let part = args.part.map_or(Part::Test, Into::into);
+        let part = args.part.map_or(Subset::Test, Into::into);
         Ok(SeriesSet { forecasts, names, part, recordings: &self.recordings, horizon, order, grid })
     }
 
@@ -223,7 +223,7 @@ impl SeriesSet<'_> {
     }
 
     /// One record.
-    pub fn item(&self, part: Part, index: usize) -> Item {
+    pub fn item(&self, part: Subset, index: usize) -> Item {
         let series = self.forecasts.series(part, index);
         let observations = match self.grid {
             GridArg::Own => Observations {
@@ -248,9 +248,9 @@ impl SeriesSet<'_> {
     }
 
     /// Where the record with this name is.
-    pub fn find(&self, id: &str) -> Result<(Part, usize), Failure> {
-        let of_part = |part: Part| (0..self.forecasts.len(part)).map(move |index| (part, index));
-        if let Some(place) = Part::ALL
+    pub fn find(&self, id: &str) -> Result<(Subset, usize), Failure> {
+        let of_part = |part: Subset| (0..self.forecasts.len(part)).map(move |index| (part, index));
+        if let Some(place) = Subset::ALL
             .into_iter()
             .flat_map(of_part)
             .find(|&(part, index)| self.forecasts.id(part, index) == id)

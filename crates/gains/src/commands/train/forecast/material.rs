@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use gains_core::Description;
-use gains_data::series::{Forecasts, Horizon, Part, Recordings, Role, Series, physionet_file};
+use gains_data::series::{Forecasts, Horizon, Recordings, Role, Series, Subset, physionet_file};
 use gains_ode::Observations;
 use gains_train::Config;
 use gains_train::series::{ForecastConfig, Names, Network, PHYSIONET, Sample, network};
@@ -64,8 +64,8 @@ impl Material {
             })
         };
         let most = config.images.unwrap_or(usize::MAX);
-        let training = forecasts.iter(Part::Train).take(most).map(sample).collect::<Result<_, _>>()?;
-        let validation = forecasts.iter(Part::Validation).map(sample).collect::<Result<_, _>>()?;
+        let training = forecasts.iter(Subset::Train).take(most).map(sample).collect::<Result<_, _>>()?;
+        let validation = forecasts.iter(Subset::Validation).map(sample).collect::<Result<_, _>>()?;
         let statistics = forecasts.statistics();
         let record = serde_json::json!({
             "source": recordings.source_digest(),

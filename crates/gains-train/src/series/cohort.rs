@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::sample::{Region, Sample};
-use super::tape::{Matrix, Tape, ValueId};
+use super::tape::{Matrix, SeriesTape, ValueId};
 use crate::cpu::Real;
 
 /// A batch is divided into so many parts, whatever the number of threads, so that sums are always formed alike.
@@ -14,7 +14,7 @@ pub const PARTS: usize = 4;
 
 /// Samples as matrices.
 #[derive(Clone, Debug)]
-pub struct Part<F> {
+pub struct Cohort<F> {
     /// Which samples of the batch the rows are.
     pub members: Vec<usize>,
     /// What is known of each as a whole.
@@ -33,7 +33,7 @@ pub fn deal(samples: &[&Sample], parts: usize) -> Vec<Vec<usize>> {
     (0..parts).map(part).filter(|members| !members.is_empty()).collect()
 }
 
-impl<F: Real> Part<F> {
+impl<F: Real> Cohort<F> {
     /// The members of a batch, longest first, as points or as the boxes of a region.
     pub fn new(samples: &[&Sample], members: Vec<usize>, region: Option<&Region>) -> Self {
         let rows: Vec<&Sample> = members.iter().map(|member| samples[*member]).collect();
@@ -63,7 +63,7 @@ impl<F: Real> Part<F> {
     }
 
     /// Runs the encoder; gives the latent mean and deviation, the deviation before its absolute value.
-    pub fn encode(self, tape: &mut Tape<'_, F>) -> ValueId {
+    pub fn encode(self, tape: &mut SeriesTape<'_, F>) -> ValueId {
         let network = &tape.weights().network;
         let rows = self.members.len();
         let statics = tape.input(self.statics);
