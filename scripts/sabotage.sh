@@ -6,11 +6,13 @@
 #   scripts/sabotage.sh --record FILE [words]
 #                                  the same, and notes each row; what FILE has of these very sources is not run again,
 #                                  so that a run of an hour may be interrupted
+#   scripts/sabotage.sh --workers N [words]
+#                                  so many rows at once, each in a copy of its own (as many as there are cores)
 #   scripts/sabotage.sh --check    only looks whether every text to break occurs exactly once
 #   scripts/sabotage.sh --checker  what `gains-check` says of proofs that the broken verifier writes, for sabotages of
 #                                  rules that proofs are made by; words choose among them
 #
-# What is broken stands in scripts/sabotage/rows.py. Works on a copy of the tree in a temporary folder. A text that
+# What is broken stands in scripts/sabotage/rows.py. Works on copies of the tree in a temporary folder. A text that
 # no longer matches the sources is an error, and so is an edit that does not compile: the list has to follow the code.
 # SABOTAGE_TARGET names a folder to keep between runs; files are copied with new times, so that nothing stale in it
 # is taken for fresh.
@@ -20,18 +22,16 @@ if [ "${1:-}" = --check ]; then
     exec python3 -B scripts/sabotage/run.py --check
 fi
 if [ -n "${SABOTAGE_TARGET:-}" ]; then
-    copy=$SABOTAGE_TARGET/tree
-    mkdir -p "$copy"
-    find "$copy/" -mindepth 1 -delete
-    export CARGO_TARGET_DIR=$SABOTAGE_TARGET/target
+    work=$(realpath -m "$SABOTAGE_TARGET")
+    rm -rf "$work/tree"
 else
-    copy=$(mktemp -d)
-    trap 'rm -rf "$copy"' EXIT
-    export CARGO_TARGET_DIR=$copy/target
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
 fi
+mkdir -p "$work/tree"
 git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
     [ ! -f "$file" ] || printf '%s\0' "$file"
-done | tar --null --files-from=- --create | tar --extract --touch --directory "$copy"
+done | tar --null --files-from=- --create | tar --extract --touch --directory "$work/tree"
 # One line changes at a time: with incremental builds and without debug information a row takes seconds.
 export RUST_BACKTRACE=0 CARGO_INCREMENTAL=1 CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_TEST_DEBUG=0
 # A case that fails need not be made smaller.
@@ -41,5 +41,5 @@ if [ "${1:-}" = --record ]; then
     shift 2
     set -- --record "$record" "$@"
 fi
-cd "$copy"
-python3 -B scripts/sabotage/run.py "$@"
+cd "$work/tree"
+python3 -B scripts/sabotage/run.py --target "$work/target" "$@"

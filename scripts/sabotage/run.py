@@ -1,9 +1,14 @@
 """Breaks one line at a time and asks the tests; started by `scripts/sabotage.sh` in a copy of the tree."""
 
+import argparse
+import concurrent.futures
+import contextlib
 import hashlib
 import os
 import pathlib
+import queue
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -43,31 +48,72 @@ SUITES = {
 LONGEST = int(os.environ.get("SABOTAGE_LONGEST", 400))
 
 
-def cargo(*arguments):
-    command = ["timeout", str(LONGEST), "cargo", "test", "--quiet", *arguments]
-    return subprocess.run(command, capture_output=True, text=True)
+class Tree:
+    """A copy of the sources, with builds of its own, in which one row at a time is broken."""
 
+    def __init__(self, folder, target):
+        self.folder, self.target = pathlib.Path(folder), target
 
-def ask(suite, only=None):
-    """Names of the tests of a suite that fail; None if it does not compile."""
-    package, target = SUITES[suite]
-    if cargo("-p", package, *target, "--no-run").returncode != 0:
-        return None
-    run = cargo("-p", package, *target, *([only] if only else []))
-    if run.returncode == 0:
+    def another(self, number):
+        """A second one, beside the first."""
+        folder = self.folder.with_name(f"{self.folder.name}-{number}")
+        shutil.rmtree(folder, ignore_errors=True)
+        # Every file is new, so that nothing stale in the builds is taken for fresh.
+        shutil.copytree(self.folder, folder, copy_function=shutil.copy)
+        return Tree(folder, f"{self.target}-{number}")
+
+    def cargo(self, *arguments):
+        command = ["timeout", str(LONGEST), "cargo", "test", "--quiet", *arguments]
+        builds = {**os.environ, "CARGO_TARGET_DIR": str(self.target)}
+        return subprocess.run(command, capture_output=True, text=True, cwd=self.folder, env=builds)
+
+    @contextlib.contextmanager
+    def broken(self, file, text, replacement):
+        """A file with one text replaced."""
+        path = self.folder / file
+        source = path.read_text()
+        path.write_text(source.replace(text, replacement))
+        try:
+            yield
+        finally:
+            path.write_text(source)
+
+    def ask(self, suite, only=None):
+        """Names of the tests of a suite that fail; None if it does not compile."""
+        package, target = SUITES[suite]
+        if self.cargo("-p", package, *target, "--no-run").returncode != 0:
+            return None
+        run = self.cargo("-p", package, *target, *([only] if only else []))
+        if run.returncode == 0:
+            return []
+        names = sorted(set(re.findall(r"^    ([\w:]+)$", run.stdout, re.M)))
+        return [f"{suite} {name}" for name in names] or [f"{suite} ended by {run.returncode}"]
+
+    def failing(self, first=""):
+        """Names of failing tests, stopping at the first suite that has any; None if it does not compile."""
+        hints = [hint.partition(":") for hint in first.split()]
+        for suite, only in [(suite, only) for suite, _, only in hints] + [(suite, None) for suite in SUITES]:
+            names = self.ask(suite, only)
+            if names is None or names:
+                return names
         return []
-    names = sorted(set(re.findall(r"^    ([\w:]+)$", run.stdout, re.M)))
-    return [f"{suite} {name}" for name in names] or [f"{suite} ended by {run.returncode}"]
+
+    def view(self):
+        """What the checker says of the proofs of a fixed list of networks: numbers, fingerprint, refusals, what is wrong."""
+        command = ("-p", "gains-verify", "--test", "certificates", "view")
+        if self.cargo(*command, "--no-run").returncode != 0:
+            return None
+        run = self.cargo(*command, "--", "--nocapture")
+        found = re.search(r"checker: (\d+) accepted, (\d+) refused, (\d+) not written, print (\w+)", run.stdout)
+        refusals = re.findall(r"^checker refuses: (.*)$", run.stdout, re.M)
+        wrong = re.findall(r"^checker is wrong: (.*)$", run.stdout, re.M)
+        if not found:
+            return (0, 0, 0), "no answer", refusals, wrong
+        return tuple(int(n) for n in found.groups()[:3]), found.group(4), refusals, wrong
 
 
-def failing(first=""):
-    """Names of failing tests, stopping at the first suite that has any; None if it does not compile."""
-    hints = [hint.partition(":") for hint in first.split()]
-    for suite, only in [(suite, only) for suite, _, only in hints] + [(suite, None) for suite in SUITES]:
-        names = ask(suite, only)
-        if names is None or names:
-            return names
-    return []
+def named(words):
+    return [s for s in SABOTAGES if not words or any(word in s[0] for word in words)]
 
 
 def check(chosen):
@@ -92,25 +138,11 @@ def breaks_proofs(file):
     return file.startswith(PROOFS) and not NO_PROOFS.search(file)
 
 
-def view():
-    """What the checker says of the proofs of a fixed list of networks: numbers, fingerprint, refusals, what is wrong."""
-    command = ("-p", "gains-verify", "--test", "certificates", "view")
-    if cargo(*command, "--no-run").returncode != 0:
-        return None
-    run = cargo(*command, "--", "--nocapture")
-    found = re.search(r"checker: (\d+) accepted, (\d+) refused, (\d+) not written, print (\w+)", run.stdout)
-    refusals = re.findall(r"^checker refuses: (.*)$", run.stdout, re.M)
-    wrong = re.findall(r"^checker is wrong: (.*)$", run.stdout, re.M)
-    if not found:
-        return (0, 0, 0), "no answer", refusals, wrong
-    return tuple(int(n) for n in found.groups()[:3]), found.group(4), refusals, wrong
-
-
-def checker(words):
+def checker(words, here):
     """For each sabotage of a rule that proofs are made by: whether the checker refuses what comes of it."""
-    chosen = [s for s in SABOTAGES if breaks_proofs(s[2]) and (not words or any(word in s[0] for word in words))]
+    chosen = [s for s in named(words) if breaks_proofs(s[2])]
     check(chosen)
-    healthy = view()
+    healthy = here.view()
     if healthy is None or healthy[2] or healthy[3]:
         sys.exit(f"error: the checker must accept all before anything is broken: {healthy}")
     print(f"healthy: {healthy[0]}", file=sys.stderr, flush=True)
@@ -118,10 +150,8 @@ def checker(words):
     false = 0
     for name, what, file, text, replacement, _ in chosen:
         started = time.monotonic()
-        source = open(file).read()
-        open(file, "w").write(source.replace(text, replacement))
-        said = view()
-        open(file, "w").write(source)
+        with here.broken(file, text, replacement):
+            said = here.view()
         if said is None:
             shown = "does not compile"
         elif said[3]:
@@ -166,43 +196,59 @@ class Record:
                 file.write(f"{self.tree}\t{name}\t{shown}\n")
 
 
-def main(words, record):
-    chosen = [s for s in SABOTAGES if not words or any(word in s[0] for word in words)]
+def shown(caught):
+    if caught is None:
+        return "**DOES NOT COMPILE**"
+    return f"`{caught[0]}`" + (f" and {len(caught) - 1} more" if caught[1:] else "") if caught else "**MISSED**"
+
+
+def main(words, record, here, workers):
+    chosen = named(words)
     check(chosen)
     todo = [s for s in chosen if s[0] not in record.rows]
-    clean = failing() if todo else []
+    clean = here.failing() if todo else []
     if clean is None or clean:
         sys.exit(f"error: the tests must pass before anything is broken: {clean}")
     print("| sabotage | what is broken | caught by |\n|---|---|---|", flush=True)
-    missed, refused = 0, 0
-    for name, what, file, text, replacement, first in chosen:
-        started = time.monotonic()
-        if name not in record.rows:
-            source = open(file).read()
-            open(file, "w").write(source.replace(text, replacement))
-            caught = failing(first)
-            open(file, "w").write(source)
-            if caught is None:
-                record.add(name, "**DOES NOT COMPILE**")
-            elif caught:
-                record.add(name, f"`{caught[0]}`" + (f" and {len(caught) - 1} more" if caught[1:] else ""))
-            else:
-                record.add(name, "**MISSED**")
-        shown = record.rows[name]
-        missed += shown == "**MISSED**"
-        refused += shown == "**DOES NOT COMPILE**"
-        print(f"| {name} | {what} | {shown} |", flush=True)
+    # Rows are dealt out among copies of the tree: building for one leaves most cores idle.
+    trees = queue.SimpleQueue()
+    for number in range(1, workers + 1):
+        trees.put(here if number == 1 else here.another(number))
+
+    def caught_by(row):
+        name, _, file, text, replacement, first = row
+        started, tree = time.monotonic(), trees.get()
+        try:
+            with tree.broken(file, text, replacement):
+                caught = tree.failing(first)
+        finally:
+            trees.put(tree)
+        record.add(name, shown(caught))
         print(f"{name}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
-    print(f"\n{len(chosen) - missed - refused} of {len(chosen)} caught", flush=True)
-    sys.exit(1 if missed or refused else 0)
+
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        answers = {row[0]: pool.submit(caught_by, row) for row in todo}
+        for name, what, *_ in chosen:
+            if name in answers:
+                answers[name].result()
+            print(f"| {name} | {what} | {record.rows[name]} |", flush=True)
+    lost = sum(record.rows[row[0]].startswith("**") for row in chosen)
+    print(f"\n{len(chosen) - lost} of {len(chosen)} caught", flush=True)
+    sys.exit(1 if lost else 0)
 
 
-if sys.argv[1:] == ["--check"]:
+asked = argparse.ArgumentParser()
+asked.add_argument("--check", action="store_true")
+asked.add_argument("--checker", action="store_true")
+asked.add_argument("--record")
+asked.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 1)))
+asked.add_argument("--target", default="target")
+asked.add_argument("words", nargs="*")
+asked = asked.parse_args()
+if asked.check:
     check(SABOTAGES)
     print(f"{len(SABOTAGES)} sabotages, every text occurs once")
-elif sys.argv[1:2] == ["--checker"]:
-    checker(sys.argv[2:])
-elif sys.argv[1:2] == ["--record"]:
-    main(sys.argv[3:], Record(sys.argv[2]))
+elif asked.checker:
+    checker(asked.words, Tree(".", asked.target))
 else:
-    main(sys.argv[1:], Record(None))
+    main(asked.words, Record(asked.record), Tree(pathlib.Path.cwd(), asked.target), asked.workers)
