@@ -34,7 +34,8 @@ pub struct StudyArgs {
     pub networks: Vec<NamedModel>,
     #[command(flatten)]
     pub data: DataArgs,
-    /// Take the networks of a study that compares trainings from this folder [default: train them]
+    /// A folder of runs of `gains train`: the networks of a study that compares trainings [default: train them], or further
+    /// ones beside --network
     #[arg(long, value_name = "DIR")]
     pub trained: Option<PathBuf>,
     /// Change a key in all trainings of such a study, as in `gains train`; may be given several times

@@ -1,14 +1,13 @@
 //! Accuracies of classifiers: standard, under attack, and certified by every method (paper, Table 1 and its ablation of
 //! verifiers), and how much of the gap between the paper's verifier and its attack is closed.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use gains_core::Arithmetic;
 
 use super::chart::Look;
 use super::{
-    Axis, Case, Chart, Curve, Done, Entry, Figures, Given, NamedModel, Networks, Panel, Report, Study, Table,
+    Axis, Case, Chart, Curve, Done, Entry, Figures, Given, Networks, Panel, Report, Study, Table, middle,
     shown,
 };
 use crate::campaign::unlimited;
@@ -136,11 +135,7 @@ struct Classification {
 
 impl Classification {
     fn new(given: &Given) -> Result<Self, Failure> {
-        let mut given = given.clone();
-        if let Some(folder) = &given.trained {
-            given.networks.extend(runs(folder)?);
-        }
-        let networks = Networks::open(&given, "fashion-mnist", given.size(20, 1000))?;
+        let networks = Networks::open(given, "fashion-mnist", given.size(20, 1000))?;
         let of = |(network, sample): (usize, usize)| {
             radii(networks.data_set(network)).iter().map(move |eps| (network, sample, *eps))
         };
@@ -246,31 +241,6 @@ impl Classification {
         ];
         [accuracies, gap]
     }
-}
-
-/// A mean with or without its deviation, as a number.
-fn middle(text: &str) -> Option<f64> {
-    text.split_whitespace().next()?.parse().ok()
-}
-
-/// The finished runs in a folder.
-fn runs(folder: &Path) -> Result<Vec<NamedModel>, Failure> {
-    let entries = std::fs::read_dir(folder)
-        .map_err(|error| Failure::usage(format!("cannot read the folder '{}': {error}", folder.display())))?;
-    let mut found: Vec<NamedModel> = entries
-        .filter_map(Result::ok)
-        .map(|entry| NamedModel {
-            name: entry.file_name().to_string_lossy().into_owned(),
-            path: entry.path().join("model.safetensors"),
-        })
-        .filter(|model| model.path.is_file())
-        .collect();
-    if found.is_empty() {
-        return Err(Failure::usage(format!("there is no finished run in '{}'", folder.display()))
-            .hint("--trained takes a folder of folders that `gains train` wrote"));
-    }
-    found.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(found)
 }
 
 impl Study for Classification {
@@ -393,6 +363,7 @@ impl Study for Classification {
 
 #[cfg(test)]
 mod tests {
+    use super::super::NamedModel;
     use super::*;
 
     #[test]
@@ -425,17 +396,11 @@ mod tests {
             |panel: usize| chart.panels[panel].curves.iter().map(|c| c.points.clone()).collect::<Vec<_>>();
         assert_eq!(points(0), [vec![(0.0, 100.0), (61.3, 71.5)], vec![(0.0, 100.0)], vec![(61.3, 71.5)]]);
         assert_eq!(points(1)[2], [(55.0, 71.5)]);
-        assert_eq!((middle("91.8 ± 1.3"), middle("0.0"), middle("")), (Some(91.8), Some(0.0), None));
     }
 
     #[test]
-    fn figures_of_the_paper_are_found_and_folders_without_runs_refused() {
+    fn figures_of_the_paper_are_found_by_name() {
         assert_eq!(published("mnist", "mnist-provable-0.22-seed12345").unwrap().2, "91.8 ± 1.3");
         assert!(published("fashion-mnist", "0.22").is_none());
-        let folder = tempfile::tempdir().unwrap();
-        let given = |path: &Path| Given { trained: Some(path.into()), ..Given::for_tests() };
-        let refused = |path: &Path| Classification::new(&given(path)).err().unwrap().message;
-        assert!(refused(folder.path()).contains("no finished run"));
-        assert!(refused(&folder.path().join("nowhere")).contains("cannot read the folder"));
     }
 }

@@ -1,14 +1,18 @@
 //! Errors and robustness of forecasts (paper, Table 2).
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
+use gains_core::description::Task;
+
 use super::{
-    Axis, Case, Chart, Curve, Done, Entry, Figures, Given, Networks, Panel, Report, Study, Table, mean, shown,
+    Axis, Case, Chart, Curve, Done, Entry, Figures, Given, Networks, Panel, Report, Study, Table, mean,
+    middle, shown,
 };
 use crate::campaign::unlimited;
 use crate::cli::{ArithmeticArg, BoundArgs, MethodArg};
 use crate::failure::Failure;
-use crate::question::{AttackPlan, Budget, Findings, Plan, Purpose, Task, Verdict, micro};
+use crate::question::{self, AttackPlan, Budget, Findings, Plan, Purpose, Verdict, micro};
 use crate::table::{median, percent};
 
 /// As the command line knows it.
@@ -92,6 +96,48 @@ impl Forecasting {
         let grid = networks.pairs().into_iter().flat_map(of).collect();
         Ok(Self { networks, grid })
     }
+
+    /// How far ahead a network predicts, as its file says.
+    fn horizon(&self, network: usize) -> Option<f64> {
+        match self.networks.model(network).network().description.task {
+            Task::Forecasting { horizon, .. } => horizon,
+            _ => None,
+        }
+    }
+
+    /// Errors against certified shares, a panel for each horizon and radius: every network, and the paper's three.
+    fn pareto(&self, done: &Done<'_>) -> Chart {
+        let mut horizons: Vec<Option<f64>> = (0..self.networks.len()).map(|n| self.horizon(n)).collect();
+        horizons.sort_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal));
+        horizons.dedup();
+        let all = |horizon| (0..self.networks.len()).filter(move |n| self.horizon(*n) == horizon);
+        let panel = |horizon: Option<f64>, radius: usize| {
+            let eps = RADII[radius];
+            let ours =
+                (0..self.networks.len()).filter(|n| self.horizon(*n) == horizon).filter_map(|network| {
+                    let mine = |case: usize| self.grid[case].0 == network && self.grid[case].2 == eps;
+                    Some((
+                        100.0 * mean(&done.values("error", mine))?,
+                        100.0 * mean(&done.values("certified", mine))?,
+                    ))
+                });
+            let word = horizon.map(|horizon| format!("{horizon}h"));
+            let published = all(horizon).any(|network| self.networks.data_set(network) == "physionet2012");
+            let rows = PAPER.iter().filter(|row| published && word.as_deref() == Some(row.0));
+            let theirs = rows.filter_map(|row| Some((middle(row.2)?, middle(row.3[radius].1)?)));
+            Panel {
+                title: word.iter().cloned().chain([format!("ε {eps}")]).collect::<Vec<_>>().join(", "),
+                x: Axis::linear("mean absolute error × 100"),
+                y: Axis::percent("percent certified"),
+                curves: vec![
+                    Curve::dots("ours", ours.collect()),
+                    Curve::line("the paper's means", theirs.collect()),
+                ],
+            }
+        };
+        let panels = horizons.into_iter().flat_map(|h| [0, 1, 2].map(|radius| panel(h, radius))).collect();
+        Chart { title: "Errors and certified forecasts: up and to the left is better".into(), panels }
+    }
 }
 
 impl Study for Forecasting {
@@ -118,7 +164,7 @@ impl Study for Forecasting {
         let standard = self.networks.name(network).to_lowercase().contains("standard");
         let method = if standard { MethodArg::Box } else { MethodArg::Auto };
         let bounds = BoundArgs { method, step_form: None, arithmetic: ArithmeticArg::Real };
-        let plan = Plan::new(Task::Forecasts, &bounds, Some(AttackPlan::PAPER), Purpose::Certify)
+        let plan = Plan::new(question::Task::Forecasts, &bounds, Some(AttackPlan::PAPER), Purpose::Certify)
             .map_err(|failure| failure.message)?;
         let budget = Budget { timeout: Some(Duration::from_secs(PATIENCE)), ..unlimited() };
         let answer = question.decide(&plan, record as u64, 1, budget);
@@ -183,7 +229,7 @@ impl Study for Forecasting {
         let title = "Forecasts: ν-δ-robustness with ν 0.1, δ 0.01".to_string();
         Report {
             tables: vec![Table::of(title.clone(), header, rows)],
-            charts: vec![("forecasting", Chart { title, panels })],
+            charts: vec![("forecasting", Chart { title, panels }), ("pareto", self.pareto(done))],
             remarks: vec![
                 "The paper: means and deviations over three seeds, another division of the records.".into(),
             ],
@@ -204,6 +250,21 @@ mod tests {
             let get = |name: &str| figures.get(name).unwrap();
             assert_eq!((get("certified"), get("unknown")), (certified, 0.0), "{case}");
             assert!((get("error") - error).abs() < 1e-4, "{case}: {}", get("error"));
+        }
+    }
+
+    #[test]
+    fn errors_are_drawn_against_certified_shares_by_horizon() {
+        let study = Forecasting::new(&Given::for_tests()).unwrap();
+        let figures = |certified: f64| Figures::default().with("error", 0.5).with("certified", certified);
+        let all = study.grid.iter().map(|(_, record, _)| Some(figures(if *record == 0 { 1.0 } else { 0.0 })));
+        let done = Done { cases: &study.cases(), figures: all.collect() };
+        let chart = study.pareto(&done);
+        let records = study.grid.len() as f64 / RADII.len() as f64;
+        assert_eq!(chart.panels.len(), RADII.len());
+        for panel in &chart.panels {
+            assert_eq!(panel.curves[0].points, [(50.0, 100.0 / records)]);
+            assert!(panel.curves[1].points.is_empty(), "the paper knows nothing of the bundled network");
         }
     }
 

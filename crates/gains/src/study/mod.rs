@@ -256,6 +256,11 @@ pub fn deviation(values: &[f64]) -> Option<f64> {
     mean(&values.iter().map(|v| (v - middle).powi(2)).collect::<Vec<_>>()).map(f64::sqrt)
 }
 
+/// A mean with or without its deviation, as a number.
+pub fn middle(text: &str) -> Option<f64> {
+    text.split_whitespace().next()?.parse().ok()
+}
+
 /// The study of a name.
 pub fn find(name: &str) -> Result<&'static Entry, Failure> {
     ALL.iter().find(|entry| entry.name == name).ok_or_else(|| {

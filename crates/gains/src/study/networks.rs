@@ -1,6 +1,6 @@
 //! The networks a study is about, and the images they are asked about.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use super::Given;
@@ -38,6 +38,26 @@ impl FromStr for NamedModel {
     }
 }
 
+/// The finished runs in a folder.
+fn runs(folder: &Path) -> Result<Vec<NamedModel>, Failure> {
+    let entries = std::fs::read_dir(folder)
+        .map_err(|error| Failure::usage(format!("cannot read the folder '{}': {error}", folder.display())))?;
+    let mut found: Vec<NamedModel> = entries
+        .filter_map(Result::ok)
+        .map(|entry| NamedModel {
+            name: entry.file_name().to_string_lossy().into_owned(),
+            path: entry.path().join("model.safetensors"),
+        })
+        .filter(|model| model.path.is_file())
+        .collect();
+    if found.is_empty() {
+        return Err(Failure::usage(format!("there is no finished run in '{}'", folder.display()))
+            .hint("--trained takes a folder of folders that `gains train` wrote"));
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(found)
+}
+
 struct Opened {
     name: String,
     model: Model,
@@ -51,8 +71,8 @@ pub struct Networks {
 }
 
 impl Networks {
-    /// Reads the classifiers that were given, or the bundled one of a name, and the first `samples` images, if no
-    /// others are asked for.
+    /// Reads the classifiers that were given and those of a folder of trained ones, or the bundled one of a name, and the
+    /// first `samples` images, if no others are asked for.
     pub fn open(given: &Given, default: &str, samples: usize) -> Result<Self, Failure> {
         Self::for_task(Task::Classes, given, default, samples)
     }
@@ -69,7 +89,13 @@ impl Networks {
             data.samples = Some(first);
         }
         let bundled = NamedModel { name: default.into(), path: default.into() };
-        let wanted = if given.networks.is_empty() { vec![bundled] } else { given.networks.clone() };
+        let mut wanted = given.networks.clone();
+        if let Some(folder) = &given.trained {
+            wanted.extend(runs(folder)?);
+        }
+        if wanted.is_empty() {
+            wanted.push(bundled);
+        }
         let mut all: Vec<Opened> = Vec::new();
         for NamedModel { name, path } in wanted {
             if all.iter().any(|other| other.name == name) {
@@ -153,5 +179,14 @@ mod tests {
         let networks = Networks::open(&given, "", 3).ok().unwrap();
         assert_eq!(networks.pairs(), [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2)]);
         assert!(!networks.setting().contains("0..3"), "further images can be added");
+    }
+
+    #[test]
+    fn folders_without_runs_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let given = |path: &Path| Given { trained: Some(path.into()), ..Given::for_tests() };
+        let refused = |path: &Path| Networks::open(&given(path), "fashion-mnist", 1).err().unwrap().message;
+        assert!(refused(folder.path()).contains("no finished run"));
+        assert!(refused(&folder.path().join("nowhere")).contains("cannot read the folder"));
     }
 }

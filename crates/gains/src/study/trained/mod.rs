@@ -149,7 +149,7 @@ impl Trained {
     fn open(&self, run: &Run) -> Result<Networks, Failure> {
         let name = self.design.variants[run.variant].name.to_string();
         let networks = vec![NamedModel { name, path: run.order.model() }];
-        Networks::open(&Given { networks, ..self.given.clone() }, "", self.samples)
+        Networks::open(&Given { networks, trained: None, ..self.given.clone() }, "", self.samples)
     }
 
     /// The network of a run, trained if it is not there yet.
