@@ -32,6 +32,15 @@ impl From<Smooth> for Activation {
 }
 
 impl Activation {
+    /// The numbers it is given.
+    pub fn constants(self) -> Vec<f64> {
+        match self {
+            Self::LeakyRelu { slope } => vec![slope],
+            Self::Smooth(f) => f.constants(),
+            Self::Relu | Self::Sigmoid | Self::Tanh | Self::Absolute => Vec::new(),
+        }
+    }
+
     /// Value in float64.
     pub fn value(self, x: f64) -> f64 {
         match self {

@@ -15,8 +15,9 @@ pub const UNIT: f64 = f64::EPSILON / 2.0;
 pub const UNIT32: f64 = (f32::EPSILON / 2.0) as f64;
 /// Larger than the sum of all underflow errors of any product we form, smaller than anything that matters.
 pub const TINY: f64 = 1e-290;
-/// The same for float32 programs: some 70,000 times the smallest subnormal float32, 2⁻¹⁴⁹.
-const TINY32: f64 = 1e-40;
+/// The same for float32 programs: some seven million times the smallest subnormal float32, 2⁻¹⁴⁹, which is more than
+/// any sum has terms.
+const TINY32: f64 = 1e-38;
 
 /// The largest magnitude an enclosure may reach; beyond it an analysis gives up.
 ///
@@ -137,6 +138,14 @@ pub fn keeps_subnormal_numbers() -> bool {
     std::hint::black_box(f64::MIN_POSITIVE) * std::hint::black_box(0.5) > 0.0
 }
 
+/// The first of these numbers that a float32 program cannot store but for a relative error of its [`UNIT32`]: those
+/// beyond its range, and those that become subnormal there and are rounded.
+pub fn beyond_float32(numbers: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let normal = f64::from(f32::MIN_POSITIVE)..=f64::from(f32::MAX);
+    let stored = |x: f64| normal.contains(&x.abs()) || x.is_finite() && f64::from(x as f32) == x;
+    numbers.into_iter().find(|x| !stored(*x))
+}
+
 /// Relative slack of the analysis alone, for sums of about `terms` terms.
 pub fn analysis_error(terms: usize) -> f64 {
     4.0 * gamma(terms as f64 + 8.0, UNIT)
@@ -223,6 +232,17 @@ mod tests {
             let pairwise = (terms as f64).log2().ceil() as usize + 2;
             assert!(Arithmetic::depth(terms) >= pairwise, "{terms}");
         }
+    }
+
+    #[test]
+    fn numbers_beyond_float32_are_told() {
+        let kept = [0.0, -0.0, 1.0, -0.1, 1.1754943508222875e-38, 3.4028234663852886e38];
+        assert_eq!(beyond_float32(kept), None);
+        assert_eq!(beyond_float32([1e-39_f32, -1e-45].map(f64::from)), None, "stored as they are");
+        for x in [1.17e-38, -1e-45, 1e-46, 5e-324, 3.41e38, -1e39, f64::INFINITY] {
+            assert_eq!(beyond_float32([1.0, x]), Some(x));
+        }
+        assert!(beyond_float32([f64::NAN]).is_some_and(f64::is_nan));
     }
 
     #[test]

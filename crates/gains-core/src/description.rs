@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::arithmetic::beyond_float32;
 use crate::shape::Shape;
 
 /// Value of `format` in every model file.
@@ -562,7 +563,27 @@ pub struct ControlledSpec {
     pub rejections_after_clipping: u32,
 }
 
+/// The least and the largest step whose products with the coefficients of all tableaux are normal float32 numbers.
+const STEPS_IN_FLOAT32: std::ops::RangeInclusive<f64> = 1e-33..=1e36;
+
 impl SolverSpec {
+    /// A time or step that may be rounded by more than float32 rounds.
+    pub fn beyond_float32(&self) -> Option<f64> {
+        let end = self.end_time;
+        let (steps, tolerance) = match &self.controller {
+            ControllerSpec::Fixed { steps } => (vec![end / f64::from(*steps)], 1.0),
+            ControllerSpec::Adaptive { initial_step, tolerance, .. } => (vec![*initial_step], *tolerance),
+            ControllerSpec::ControlledAdaptive(c) => {
+                // What is left when a step is clipped, and taken in parts.
+                let parts = f64::from(c.factor).powi(c.rejections_after_clipping as i32);
+                let least = 1e-8 * end.min(1.0) / parts;
+                (vec![c.initial_step, c.minimum_step, least], c.tolerance)
+            }
+        };
+        let strange = steps.into_iter().chain([end]).find(|step| !STEPS_IN_FLOAT32.contains(step));
+        strange.or_else(|| beyond_float32([tolerance]))
+    }
+
     /// What is wrong with the settings, if anything.
     pub fn problem(&self) -> Option<String> {
         let positive = |name: &str, value: f64| {

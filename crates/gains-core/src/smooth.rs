@@ -141,6 +141,22 @@ fn gelu_inner(x: f64) -> (f64, f64) {
 }
 
 impl Smooth {
+    /// The numbers it is given.
+    pub fn constants(self) -> Vec<f64> {
+        match self {
+            Self::Elu { alpha } => vec![alpha],
+            Self::Clamp { low, high } => vec![low, high],
+            Self::InverseRoot { eps } => vec![eps],
+            Self::Softplus
+            | Self::Silu
+            | Self::Gelu
+            | Self::GeluTanh
+            | Self::Sin
+            | Self::Cos
+            | Self::Square => Vec::new(),
+        }
+    }
+
     /// Value in float64.
     pub fn value(self, x: f64) -> f64 {
         match self {

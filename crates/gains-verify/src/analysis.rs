@@ -73,10 +73,16 @@ pub struct Analysis<'a> {
     held: usize,
 }
 
-/// Guards against regions that are not made of a program's inputs, or not of numbers.
-fn check_region(program: &Program, region: &[BoxVec]) -> Result<(), Reason> {
+/// Guards against regions that are not made of a program's inputs, or not of numbers, and against arithmetic that the
+/// rounding model does not know.
+fn check_region(program: &Program, region: &[BoxVec], arithmetic: Arithmetic) -> Result<(), Reason> {
     if !keeps_subnormal_numbers() {
         return Err(Reason::FlushToZero);
+    }
+    if arithmetic == Arithmetic::Float32
+        && let Some(number) = program.beyond_float32()
+    {
+        return Err(Reason::BeyondFloat32 { number });
     }
     if region.len() != program.inputs().len() {
         return Err(Reason::InputSize { found: region.len(), expected: program.inputs().len() });
@@ -139,7 +145,7 @@ impl<'a> Analysis<'a> {
         clock: Clock<'a>,
         room: Room,
     ) -> Result<Self, Reason> {
-        check_region(program, &region)?;
+        check_region(program, &region, arithmetic)?;
         let ball = ball.filter(|ball| region.len() == 1 && region[0].len() == ball.len());
         let recipe = method.recipe();
         let is_blend = |step: &Step| matches!(step, Step::Plain(Operator::Blend(_)));

@@ -69,6 +69,14 @@ pub enum Reason {
         /// Entries of an input.
         expected: usize,
     },
+    /// The rounding argument does not hold for a float32 program with such a number in it.
+    #[error(
+        "float32 cannot hold {number:e} to its usual accuracy, so what a float32 program does with it is not known"
+    )]
+    BeyondFloat32 {
+        /// A number of the network or its solver.
+        number: f64,
+    },
     /// The rounding argument does not hold in this process.
     #[error("this process flushes subnormal numbers to zero, so rounding cannot be accounted for")]
     FlushToZero,
@@ -98,6 +106,7 @@ impl Reason {
             Self::NotControlled => "not-controlled",
             Self::NoErrorEstimate => "no-error-estimate",
             Self::InputSize { .. } => "input-size",
+            Self::BeyondFloat32 { .. } => "beyond-float32",
             Self::FlushToZero => "flush-to-zero",
             Self::Internal(_) => "internal",
             Self::Property(_) => "property",

@@ -1,6 +1,7 @@
 //! Convolutions; a linear layer is a convolution of a 1×1 image.
 
 use super::{Lanes, multiply};
+use crate::arithmetic::beyond_float32;
 use crate::kernels::vectorised;
 use crate::row_block::RowBlock;
 use crate::rows::Rows;
@@ -79,6 +80,8 @@ pub struct Conv2d {
     time: Option<TimePlane>,
     /// For every input pixel: the (tap, output position) pairs it feeds.
     targets: Vec<Vec<(usize, usize)>>,
+    /// A weight or bias that float32 cannot store.
+    beyond_float32: Option<f64>,
 }
 
 impl Conv2d {
@@ -118,7 +121,9 @@ impl Conv2d {
             .map(|pixel| geometry.targets(pixel / input.width, pixel % input.width, output))
             .collect();
         let bias = bias.to_vec();
-        let mut conv = Self { input, output, geometry, forward, backward, bias, time: None, targets };
+        let beyond_float32 = beyond_float32(weights.iter().chain(&bias).copied());
+        let mut conv =
+            Self { input, output, geometry, forward, backward, bias, time: None, targets, beyond_float32 };
         if time {
             let mut plane = TimePlane { value: vec![0.0; output.len()], magnitude: vec![0.0; output.len()] };
             for &(k, position) in conv.targets.iter().flatten() {
@@ -135,6 +140,11 @@ impl Conv2d {
     /// A linear layer from weights in `[output][input]` order, the time being input 0 if there is one.
     pub fn linear_layer(inputs: usize, weights: &[f64], bias: &[f64], time: bool) -> Option<Self> {
         Self::new(Shape::flat(inputs), ConvGeometry::POINT, weights, bias, time)
+    }
+
+    /// A weight or bias that float32 cannot store.
+    pub(super) fn beyond_float32(&self) -> Option<f64> {
+        self.beyond_float32
     }
 
     /// Shape of the input.

@@ -91,6 +91,16 @@ impl AffineMap {
         }
     }
 
+    /// A number of the map that float32 cannot store.
+    pub fn beyond_float32(&self) -> Option<f64> {
+        match self {
+            Self::Conv(map) => map.beyond_float32(),
+            Self::Scale(map) => map.beyond_float32(),
+            // They divide by counts.
+            Self::Pool(_) | Self::Select(_) | Self::Group(_) => None,
+        }
+    }
+
     /// True if the map depends on the time.
     pub fn uses_time(&self) -> bool {
         matches!(self, Self::Conv(map) if map.uses_time())

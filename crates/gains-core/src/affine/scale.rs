@@ -1,6 +1,7 @@
 //! Factors and summands, by channel or by entry.
 
 use super::Lanes;
+use crate::arithmetic::beyond_float32;
 use crate::row_block::RowBlock;
 use crate::rows::Rows;
 use crate::shape::{Shape, Window};
@@ -16,6 +17,8 @@ pub struct Scale {
     /// What the rounding of the summands is proportional to.
     size: Vec<f64>,
     kind: ScaleKind,
+    /// One of the given numbers that float32 cannot store.
+    beyond_float32: Option<f64>,
 }
 
 /// What a scale does in the network.
@@ -55,6 +58,10 @@ impl Scale {
             size: shift.iter().map(|b| b.abs()).collect(),
             shift,
             kind: ScaleKind::Normalise,
+            // A program may divide, or multiply by the reciprocal.
+            beyond_float32: beyond_float32(
+                mean.iter().copied().chain(deviation.iter().flat_map(|s| [*s, 1.0 / s])),
+            ),
         }
     }
 
@@ -74,13 +81,17 @@ impl Scale {
             shape,
             scale,
             kind: ScaleKind::BatchNorm { parameters: if s.affine.is_some() { 2 * channels } else { 0 } },
+            beyond_float32: beyond_float32(
+                each(&|c| s.variance[c] + s.eps).into_iter().chain(s.mean.to_vec()).chain(weight).chain(bias),
+            ),
         }
     }
 
     /// `weight·x + bias`, per channel or per entry in the order of memory.
     pub fn affine(shape: Shape, weight: Vec<f64>, bias: Vec<f64>) -> Self {
         let size = bias.iter().map(|b| b.abs()).collect();
-        Self { shape, scale: weight, shift: bias, size, kind: ScaleKind::Affine }
+        let beyond_float32 = beyond_float32(weight.iter().chain(&bias).copied());
+        Self { shape, scale: weight, shift: bias, size, kind: ScaleKind::Affine, beyond_float32 }
     }
 
     /// What it does in the network.
@@ -91,6 +102,12 @@ impl Scale {
     /// Whether all numbers are finite.
     pub fn is_finite(&self) -> bool {
         self.scale.iter().chain(&self.shift).chain(&self.size).all(|x| x.is_finite())
+    }
+
+    /// One of its numbers, given or made of them, that float32 cannot store.
+    pub(super) fn beyond_float32(&self) -> Option<f64> {
+        self.beyond_float32
+            .or_else(|| beyond_float32(self.scale.iter().chain(&self.shift).chain(&self.size).copied()))
     }
 
     pub(super) fn parameters(&self) -> usize {

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use crate::activation::Activation;
 use crate::affine::{AffineMap, Matrix};
 use crate::affine_form::{AffineForm, Symbols};
-use crate::arithmetic::{Arithmetic, Precision};
+use crate::arithmetic::{Arithmetic, Precision, beyond_float32};
 use crate::dag::Value;
 use crate::interval::BoxVec;
 use crate::rows::Rows;
@@ -188,6 +188,16 @@ impl Operator {
             (Self::Concat(_), [_, ..]) => Some(Concat::shape(arguments)),
             (Self::Slice(slice), [x]) => slice.shape(*x),
             _ => None,
+        }
+    }
+
+    /// A number of the operator that float32 cannot store.
+    pub fn beyond_float32(&self) -> Option<f64> {
+        match self {
+            Self::Affine(map) => map.beyond_float32(),
+            Self::Curve(f) => beyond_float32(f.constants()),
+            Self::Sum(sum) => beyond_float32(sum.coefficients.iter().copied()),
+            Self::Product | Self::Maximum | Self::Blend(_) | Self::Concat(_) | Self::Slice(_) => None,
         }
     }
 

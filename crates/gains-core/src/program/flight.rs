@@ -58,6 +58,12 @@ impl Flight {
         self.on[value].as_deref()
     }
 
+    /// The rows on a value, if there are none on any other.
+    pub fn only(&self, value: Value) -> Option<&Rows> {
+        let elsewhere = self.on.iter().enumerate().any(|(other, rows)| other != value && rows.is_some());
+        if elsewhere { None } else { self.on(value) }
+    }
+
     /// Adds rows on a value to what is there; `magnitude` has the largest absolute entries of the value.
     pub fn add(&mut self, value: Value, rows: Rows, magnitude: &[f64]) {
         match &mut self.on[value] {

@@ -109,6 +109,18 @@ impl Program {
             .sum()
     }
 
+    /// A number of the program that float32 cannot store but for a relative rounding error, or a step that is not far
+    /// from such numbers: what a float32 program makes of them is not known.
+    pub fn beyond_float32(&self) -> Option<f64> {
+        self.nodes().find_map(|(_, node)| match &node.operator {
+            Step::Plain(operator) => operator.beyond_float32(),
+            Step::Ode(ode) => {
+                let inside = ode.block.dynamics.nodes().find_map(|(_, node)| node.operator.beyond_float32());
+                inside.or_else(|| ode.solver().beyond_float32())
+            }
+        })
+    }
+
     /// The same with every ODE read off at another time; at time 0 without them.
     pub fn read_off_at(&self, time: f64) -> Self {
         let mut changed = Self::new(self.inputs().to_vec());

@@ -209,7 +209,8 @@ impl Analysis<'_> {
         let Some(row) = lowest else { return Ok(()) };
         let best = (0..variants.len()).max_by(|a, b| variants[*a].1[row].total_cmp(&variants[*b].1[row]));
         let Some(best) = best else { return Ok(()) };
-        let Some(rows) = at_start.on(front.output) else { return Ok(()) };
+        // What else is in flight beside the ODE block would be missing from the bound.
+        let Some(rows) = at_start.only(front.output) else { return Ok(()) };
         let row_block: RowBlock = rows.select(&[groups.row_of(at_start, row, best)]).into_full();
         let bounds = front.whole_region();
         let subject = Subject {

@@ -169,7 +169,8 @@ impl<'a> Analysis<'a> {
     /// The best slopes in front of the first ODE block for one row at its start.
     fn polished(&self, at_start: &Flight, variant: &Variant) -> Result<Option<(f64, LinesChoice)>, Reason> {
         let Some(front) = Front::new(&self.enclosed()) else { return Ok(None) };
-        let Some(rows) = at_start.on(front.output) else { return Ok(None) };
+        // What else is in flight beside the ODE block would be missing from the bound.
+        let Some(rows) = at_start.only(front.output) else { return Ok(None) };
         let row: RowBlock = rows.select(&[0]).into_full();
         let bounds = front.whole_region();
         let dual = front.first_dual(variant.stack);

@@ -34,10 +34,11 @@ pub struct BoxSteps<'a> {
 
 impl BoxSteps<'_> {
     /// What the rounding of a Runge-Kutta sum may cost a row: of the rows' own sums over the stages, and of
-    /// the program's.
+    /// the program's, which may underflow unless everything is exactly zero.
     pub(super) fn sum_owed(&self, magnitude: &[f64]) -> Vec<f64> {
         let short = self.arithmetic.short_sum(self.tableau.len() + 1);
-        magnitude.iter().map(|m| short * m).collect()
+        let tiny = self.arithmetic.program_underflow();
+        magnitude.iter().map(|&m| if m == 0.0 { 0.0 } else { short * m + tiny }).collect()
     }
 }
 

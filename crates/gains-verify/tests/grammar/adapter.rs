@@ -82,6 +82,7 @@ fn is_honest(reason: &Reason) -> bool {
             | Reason::TimeLimit { .. }
             | Reason::MemoryLimit { .. }
             | Reason::NotControlled
+            | Reason::BeyondFloat32 { .. }
             | Reason::NoErrorEstimate
             | Reason::Concrete(_)
     )

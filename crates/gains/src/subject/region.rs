@@ -46,8 +46,9 @@ impl Regions {
             None => {}
             Some(RangeSetting::All([low, high])) => ranges.fill(Interval::new(*low, *high)),
             Some(RangeSetting::Each(each)) => {
-                for (name, [low, high]) in each {
-                    ranges[entries.place(name)?] = Interval::new(*low, *high);
+                for (place, name) in places("--range", each.keys(), entries)? {
+                    let [low, high] = each[name];
+                    ranges[place] = Interval::new(low, high);
                 }
             }
         }
@@ -57,14 +58,11 @@ impl Regions {
         for name in &listed {
             radii[entries.place(name)?] = None;
         }
-        let mut named = BTreeMap::new();
-        for (name, radius) in radii_of(&args.feature_eps)? {
-            radii[entries.place(&name)?] = Some(radius);
-            if named.insert(name.clone(), radius).is_some() {
-                return Err(Failure::usage(format!("--feature-eps names '{name}' twice"))
-                    .hint("give every radius once"));
-            }
+        let given = radii_of(&args.feature_eps)?;
+        for (place, name) in places("--feature-eps", given.iter().map(|(name, _)| name), entries)? {
+            radii[place] = given.iter().find(|(other, _)| other == name).map(|(_, radius)| *radius);
         }
+        let named: BTreeMap<String, f64> = given.into_iter().collect();
         let asked = norm != Norm::Infinity || !args.range.is_empty() || radii.iter().any(Option::is_some);
         let plain = if asked { None } else { usual };
         Ok(Self { plain, norm, ranges, radii, range, listed, named })
@@ -109,6 +107,25 @@ impl Regions {
         }
         words
     }
+}
+
+/// Where the entries of these names are. One may have two, a name and a number: it is spoken of once.
+fn places<'a>(
+    flag: &str,
+    names: impl Iterator<Item = &'a String>,
+    entries: &Entries,
+) -> Result<BTreeMap<usize, &'a String>, Failure> {
+    let mut places = BTreeMap::new();
+    for name in names {
+        if let Some(before) = places.insert(entries.place(name)?, name) {
+            let twice = match before == name {
+                true => format!("{flag} names '{name}' twice"),
+                false => format!("{flag} names one entry twice, as '{before}' and as '{name}'"),
+            };
+            return Err(Failure::usage(twice).hint("speak of every entry once"));
+        }
+    }
+    Ok(places)
 }
 
 /// Radii of features, by name or number, those in files among them.

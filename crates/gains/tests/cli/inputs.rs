@@ -291,6 +291,15 @@ fn ranges_and_radii_of_features_and_boxes_say_what_moves() {
     assert_eq!(verdict(&["--eps", "0.39", "--features", "a"]), "verified");
     assert_eq!(verdict(&["--eps", "0.25", "--feature-eps", "b=0.1"]), "verified");
     assert_eq!(verdict(&["--eps", "0.39", "--feature-eps", "1=0"]), "verified", "by number");
+    // One entry by its name and its number: which radius counts would depend on the order.
+    for (flag, first, second) in [("--feature-eps", "b=0.1", "1=0.3"), ("--range", "a=0.6,1", "0=0,1")] {
+        for twice in [[first, second], [second, first]] {
+            let args = [&base[..], &["--eps", "0.25", flag, twice[0], flag, twice[1]]].concat();
+            let output = scene.ask("certify", &args);
+            assert_eq!(output.status.code(), Some(2), "{args:?}");
+            assert!(stderr(&output).contains("names one entry twice, as"), "{}", stderr(&output));
+        }
+    }
     assert_eq!(verdict(&["--eps", "50/255"]), "verified");
     assert_eq!(verdict(&["--eps", "52/255"]), "falsified");
     let radii = scene.write("radii.csv", "feature,eps\na,0.25\nb,0.1\n");
