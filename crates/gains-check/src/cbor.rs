@@ -167,10 +167,10 @@ impl<'a> Reader<'a> {
 
     fn map(&mut self, short: u8, depth: usize) -> Result<Value<'a>, Malformed> {
         let count = self.count(short, 2)?;
-        let mut entries: Vec<(&str, Value)> = Vec::new();
         if count > 64 {
             return self.fail("too many keys");
         }
+        let mut entries: Vec<(&str, Value)> = Vec::with_capacity(count);
         for _ in 0..count {
             let head = self.take(1)?[0];
             if head >> 5 != 3 {

@@ -1,6 +1,6 @@
 //! Reading the parts of a certificate: typed access to its maps, the region, the property, ways of rows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cbor::Value;
 use crate::fault::Fault;
@@ -22,7 +22,7 @@ impl<'v, 'a> Fields<'v, 'a> {
     pub fn of(value: &'v Value<'a>, known: &[&str]) -> Result<Self, Fault> {
         let Value::Map(entries) = value else { return Err(bad("something else than a map")) };
         match entries.iter().find(|(key, _)| !known.contains(key)) {
-            Some((key, _)) => Err(bad(format!("unknown key `{key}`"))),
+            Some((key, _)) => Err(bad(format!("unknown key {key:?}"))),
             None => Ok(Self(entries)),
         }
     }
@@ -164,13 +164,16 @@ pub struct Ball {
 }
 
 impl Ball {
-    /// Reads one.
-    pub fn read(value: &Value, count: usize) -> Result<Self, Fault> {
-        let fields = Fields::of(value, &["norm", "centre", "scales"])?;
+    /// Reads one. Its centre is in the box that it cuts, so that there are inputs to speak of.
+    pub fn read(value: &Value, boxes: &Region) -> Result<Self, Fault> {
+        let (fields, count) = (Fields::of(value, &["norm", "centre", "scales"])?, boxes.len());
         let norm = integer(fields.get("norm")?)?;
         let (centre, scales) = (fields.numbers("centre", count)?, fields.numbers("scales", count)?);
         if !matches!(norm, 1 | 2) || scales.iter().any(|scale| *scale < 0.0) {
             return Err(bad("a norm other than 1 and 2, or a negative scale"));
+        }
+        if centre.iter().zip(boxes).any(|(&x, side)| !side.holds(Interval::point(x))) {
+            return Err(bad("a ball whose centre is not in its box"));
         }
         Ok(Self { norm, centre, scales })
     }
@@ -251,6 +254,14 @@ impl Condition {
         }
     }
 
+    /// Conditions and rows in it.
+    fn size(&self) -> usize {
+        match self {
+            Self::Row(_) => 1,
+            Self::Least(_, parts) => parts.iter().map(Self::size).sum::<usize>() + 1,
+        }
+    }
+
     /// Whether it holds if exactly these rows do.
     pub fn follows(&self, rows: &[bool]) -> bool {
         match self {
@@ -259,6 +270,9 @@ impl Condition {
         }
     }
 }
+
+/// Coefficients and conditions that are looked at to say in words what is asked.
+const MOST_WORK_FOR_WORDS: usize = 20_000_000;
 
 /// What must hold of the outputs.
 pub struct Property {
@@ -313,25 +327,30 @@ impl Property {
         Ok(Self { rows, condition: Condition::Row(0), errors: Some((truth, limit)) })
     }
 
-    /// The output that has to be larger than each other, if that is what is asked.
+    /// The output that has to be larger than each other, if exactly that is asked: the condition follows from these leads,
+    /// and from no part of them.
     pub fn leader(&self) -> Option<usize> {
         let outputs = self.rows.first()?.coefficients.len();
-        if outputs < 2 {
+        let leader = self.rows[0].coefficients.iter().position(|a| *a == 1.0)?;
+        // Of something else than a usual question nobody needs to know in so few words.
+        let work = outputs.checked_mul(self.rows.len().checked_add(self.condition.size())?)?;
+        if outputs < 2 || work > MOST_WORK_FOR_WORDS {
             return None;
         }
-        let leader = self.rows[0].coefficients.iter().position(|a| *a == 1.0)?;
-        let is_lead = |row: &PropertyRow, other: usize| {
+        // Which output a row says that the leader is ahead of.
+        let behind = |row: &PropertyRow| {
+            let other = row.coefficients.iter().position(|a| *a == -1.0)?;
             let a = |i: usize| f64::from(u8::from(i == leader)) - f64::from(u8::from(i == other));
-            row.constant == Interval::ZERO && row.coefficients.iter().enumerate().all(|(i, c)| *c == a(i))
+            let is_lead = row.constant == Interval::ZERO && (0..outputs).all(|i| row.coefficients[i] == a(i));
+            is_lead.then_some(other)
+        };
+        let leads: Vec<Option<usize>> = self.rows.iter().map(behind).collect();
+        let follows = |left_out: Option<usize>| {
+            let some = leads.iter().map(|lead| lead.is_some() && *lead != left_out);
+            self.condition.follows(&some.collect::<Vec<_>>())
         };
         let mut others = (0..outputs).filter(|other| *other != leader);
-        // All rows are needed if the condition fails without any one of them.
-        let needed = |row: usize| {
-            let without: Vec<bool> = (0..self.rows.len()).map(|i| i != row).collect();
-            !self.condition.follows(&without)
-        };
-        let found = |other: usize| (0..self.rows.len()).any(|i| is_lead(&self.rows[i], other) && needed(i));
-        others.all(found).then_some(leader)
+        (follows(None) && others.all(|other| !follows(Some(other)))).then_some(leader)
     }
 }
 
@@ -386,17 +405,18 @@ impl Way {
         let stop = |value: &Value| index(value, network.nodes.len());
         way.stops = fields.list("stops")?.iter().map(stop).collect::<Result<_, _>>()?;
         let factors = |key: &str, limit: usize| -> Result<Vec<(usize, f64)>, Fault> {
+            let mut seen = BTreeSet::new();
             let factor = |item: &Value| {
                 let (which, factor) = pair(item)?;
                 let (which, factor) = (index(which, limit)?, number(factor)?);
-                if factor < 0.0 { Err(bad("a negative multiplier")) } else { Ok((which, factor)) }
+                match (factor < 0.0, seen.insert(which)) {
+                    (true, _) => Err(bad("a negative multiplier")),
+                    (_, false) => Err(bad(format!("{which} is there twice"))),
+                    _ => Ok((which, factor)),
+                }
             };
-            fields
-                .list(key)?
-                .iter()
-                .map(factor)
-                .collect::<Result<_, _>>()
-                .map_err(|fault: Fault| fault.within(key))
+            let factors = fields.list(key)?.iter().map(factor).collect::<Result<_, _>>();
+            factors.map_err(|fault: Fault| fault.within(key))
         };
         (way.multipliers, way.cuts) = (factors("multipliers", constraints)?, factors("cuts", cuts)?);
         if !way.cuts.is_empty() && !way.stops.is_empty() {

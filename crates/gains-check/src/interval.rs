@@ -84,6 +84,11 @@ impl Interval {
         Self { low, high: if high.is_nan() { f64::INFINITY } else { high } }
     }
 
+    /// The interval between bounds found among several, of which NaN left none if it was among them all: never empty.
+    fn known(low: f64, high: f64) -> Self {
+        if low <= high { Self { low, high } } else { Self::ALL }
+    }
+
     /// One number.
     pub const fn point(x: f64) -> Self {
         Self { low: x, high: x }
@@ -196,7 +201,7 @@ impl Mul for Interval {
         let corners =
             [(self.low, other.low), (self.low, other.high), (self.high, other.low), (self.high, other.high)];
         let low = corners.iter().map(|&(a, b)| mul_down(a, b)).fold(f64::INFINITY, f64::min);
-        Self::new(low, corners.iter().map(|&(a, b)| mul_up(a, b)).fold(f64::NEG_INFINITY, f64::max))
+        Self::known(low, corners.iter().map(|&(a, b)| mul_up(a, b)).fold(f64::NEG_INFINITY, f64::max))
     }
 }
 
@@ -217,7 +222,7 @@ impl Div for Interval {
         let corners =
             [(self.low, other.low), (self.low, other.high), (self.high, other.low), (self.high, other.high)];
         let low = corners.iter().map(|&(a, b)| div_down(a, b)).fold(f64::INFINITY, f64::min);
-        Self::new(low, corners.iter().map(|&(a, b)| -div_down(-a, b)).fold(f64::NEG_INFINITY, f64::max))
+        Self::known(low, corners.iter().map(|&(a, b)| -div_down(-a, b)).fold(f64::NEG_INFINITY, f64::max))
     }
 }
 

@@ -29,6 +29,7 @@ pub mod steps;
 pub mod tableau;
 pub mod witness;
 
+use std::borrow::Cow;
 use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,12 +78,12 @@ pub fn check_within(model: &Model, bytes: &[u8], limit: Option<Duration>) -> Res
 }
 
 /// Unpacks zstd if that is what it is.
-pub fn unpack(bytes: &[u8]) -> Result<Vec<u8>, String> {
+pub fn unpack(bytes: &[u8]) -> Result<Cow<'_, [u8]>, String> {
     if !bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
         return if bytes.len() > MAX_UNPACKED {
             Err("larger than 256 MiB".into())
         } else {
-            Ok(bytes.to_vec())
+            Ok(Cow::Borrowed(bytes))
         };
     }
     let mut rest = bytes;
@@ -94,7 +95,11 @@ pub fn unpack(bytes: &[u8]) -> Result<Vec<u8>, String> {
     if unpacked.len() > MAX_UNPACKED {
         return Err("larger than 256 MiB unpacked".into());
     }
-    if rest.is_empty() { Ok(unpacked) } else { Err("bytes after the end of the zstd frame".into()) }
+    if rest.is_empty() {
+        Ok(Cow::Owned(unpacked))
+    } else {
+        Err("bytes after the end of the zstd frame".into())
+    }
 }
 
 /// What a certificate asks, whatever it claims: about which network (laid out for a series, if it is one for series), inputs
@@ -119,7 +124,7 @@ pub fn question(model: &Model, fields: &Fields, deadline: Deadline) -> Result<Qu
     }
     let boxes = boxes.iter().zip(&network.nodes).map(|(given, node)| region(given, node.shape.count()));
     let inputs: Vec<_> = boxes.collect::<Result<_, _>>().map_err(within("region"))?;
-    let ball = place.find("ball").map(|ball| Ball::read(ball, inputs[0].len())).transpose()?;
+    let ball = place.find("ball").map(|ball| Ball::read(ball, &inputs[0])).transpose()?;
     let outputs = network.nodes[network.output].shape.count();
     let property = Property::read(fields.get("property")?, outputs).map_err(within("property"))?;
     if let Some((forecaster, series, network)) = &mut series {

@@ -1,6 +1,6 @@
 //! `gains-check MODEL CERTIFICATE…`
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -41,11 +41,20 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 fn read(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
-    let size = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
-    if size > limit {
-        return Err(format!("{size} bytes are too many"));
+    let told = |error: std::io::Error| error.to_string();
+    // Asked before it is opened: a pipe would wait for whoever writes into it.
+    if !std::fs::metadata(path).map_err(told)?.is_file() {
+        return Err("not a plain file".into());
     }
-    std::fs::read(path).map_err(|error| error.to_string())
+    let mut bytes = Vec::new();
+    std::fs::File::open(path).map_err(told)?.take(limit + 1).read_to_end(&mut bytes).map_err(told)?;
+    if bytes.len() as u64 > limit { Err(format!("more than {limit} bytes are too many")) } else { Ok(bytes) }
+}
+
+/// One line, whatever names and keys of files have in them.
+fn plain(line: &str) -> String {
+    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    line.chars().map(shown).collect()
 }
 
 /// What is printed of a certificate, and what it adds to the exit code.
@@ -67,7 +76,7 @@ fn report(path: &Path, outcome: &Result<(Holds, String), Fault>, seconds: f64, j
     };
     let path = path.display().to_string();
     if !json {
-        return (format!("{path}: {word}: {detail} [{seconds:.2} s]"), code);
+        return (plain(&format!("{path}: {word}: {detail} [{seconds:.2} s]")), code);
     }
     let mut line =
         serde_json::json!({"certificate": path, "outcome": word, "detail": detail, "seconds": seconds});
@@ -86,7 +95,7 @@ fn main() -> ExitCode {
     let model = match model {
         Ok(model) => model,
         Err(error) => {
-            eprintln!("error: {}: {error}", arguments.model.display());
+            eprintln!("{}", plain(&format!("error: {}: {error}", arguments.model.display())));
             return ExitCode::from(2);
         }
     };

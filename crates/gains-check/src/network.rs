@@ -608,11 +608,17 @@ impl<'a> Builder<'a> {
         }
         let (size, per_group) = (shape.count() / groups, shape.channels / groups);
         // n x − Σ x for what is left beside the mean, Σ x for the mean, both divided by n.
+        if shape.count().checked_mul(size).is_none_or(|work| work > MAX_SIZE) {
+            return Err("the groups are too large for this checker".into());
+        }
         let means = |rest: bool| -> Result<Operator, String> {
             let mut matrix = Matrix::new(shape.count());
             for i in 0..shape.count() {
-                let group = i % shape.channels / per_group;
-                for j in (0..shape.count()).filter(|j| j % shape.channels / per_group == group) {
+                let first = i % shape.channels / per_group * per_group;
+                let pixels = 0..shape.count() / shape.channels;
+                for j in pixels
+                    .flat_map(|pixel| (first..first + per_group).map(move |c| pixel * shape.channels + c))
+                {
                     let own = if i == j { size as f64 } else { 0.0 };
                     matrix.push(j, if rest { own - 1.0 } else { 1.0 })?;
                 }
@@ -621,9 +627,6 @@ impl<'a> Builder<'a> {
             matrix.divisor = Some(size as f64);
             Ok(Operator::Affine(matrix))
         };
-        if shape.count().checked_mul(size).is_none_or(|work| work > MAX_SIZE) {
-            return Err("the groups are too large for this checker".into());
-        }
         let rest = self.push(means(true)?, vec![input], shape)?;
         let square = self.pieced(rest, Pieced::Square)?;
         let variance = self.push(means(false)?, vec![square], shape)?;

@@ -33,17 +33,20 @@ impl Question {
         let widths = self.inputs.iter().flatten().map(|x| x.high - x.low);
         let (all, varying) = (widths.clone().count(), widths.clone().filter(|width| *width > 0.0).count());
         let widest = widths.fold(0.0, f64::max);
-        let ball = if self.ball.is_some() { " in a ball" } else { "" };
+        let reach = |ball: &Ball| ball.scales.iter().copied().fold(0.0, f64::max);
+        let ball =
+            self.ball.as_ref().map(|ball| format!(" in a ball that reaches as far as {}", reach(ball)));
+        let ball = ball.unwrap_or_default();
         let rows = &self.property.rows;
         let asked = match self.property.leader() {
             Some(leader) => format!("output {leader} is the largest of {}", rows[0].coefficients.len()),
             None => format!("a condition on {} linear functions of the outputs", rows.len()),
         };
         let asked = match &self.property.errors {
-            Some((_, limit)) => format!("the mean error of the forecast is below {limit:.6}"),
+            Some((_, limit)) => format!("the mean error of the forecast is below {limit}"),
             None => asked,
         };
-        format!("{varying} of {all} inputs vary by up to {widest:.6}{ball}; {asked}")
+        format!("{varying} of {all} inputs vary by up to {widest}{ball}; {asked}")
     }
 }
 
@@ -142,8 +145,11 @@ struct Checker<'a> {
 impl Checker<'_> {
     /// Checks that a node holds, given what is known above it. What it keeps in memory it gives back.
     fn node(&mut self, value: &Value, above: &Known) -> Result<(), Fault> {
+        self.question.deadline.check()?;
         let boxes: usize = above.boxes.iter().map(Vec::len).sum();
-        let (room, kept) = (self.room, boxes + LINES * self.question.network.pieced());
+        let cuts: usize = above.cuts.iter().flat_map(|cut| cut.on.values()).map(Vec::len).sum();
+        // Once for the node itself, once for the part of it that a split goes on with.
+        let (room, kept) = (self.room, 2 * (boxes + cuts + LINES * self.question.network.pieced()));
         self.room = room.checked_sub(kept).ok_or_else(|| Fault::Malformed("too deep a tree".into()))?;
         let holds = self.node_in_room(value, above);
         self.room = room;
@@ -177,6 +183,9 @@ impl Checker<'_> {
         }
         for (i, cut) in fields.list("cuts")?.iter().enumerate() {
             let cut = self.cut(cut, known).map_err(|fault| fault.within(format!("cut {i}")))?;
+            let kept = cut.on.values().map(Vec::len).sum();
+            self.room =
+                self.room.checked_sub(kept).ok_or_else(|| Fault::Malformed("too many cuts".into()))?;
             known.cuts.push(cut);
         }
         for line in fields.list("lines")? {
@@ -187,6 +196,7 @@ impl Checker<'_> {
             known.tangents.give(value, slopes);
         }
         for index in 0..network.nodes.len() {
+            self.question.deadline.check()?;
             self.value(index, graphs.get(&index).copied(), known)
                 .map_err(|fault| fault.within(format!("value {index}")))?;
             if let Some(claim) = claims.get(&index) {

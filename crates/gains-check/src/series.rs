@@ -66,6 +66,9 @@ pub struct Forecaster {
     pub(crate) layers: Vec<Layer>,
 }
 
+/// Most points of a series.
+const MAX_POINTS: usize = 100_000;
+
 /// What a network is laid out for: all of a series but its numbers.
 pub struct Series {
     /// When there is a point.
@@ -93,6 +96,9 @@ impl Forecaster {
     pub fn series(&self, value: &Value) -> Result<Series, Fault> {
         let fields = Fields::of(value, &["times", "observed", "target"])?;
         let times = floats(fields.get("times")?)?;
+        if times.len() > MAX_POINTS {
+            return Err(bad("too many points"));
+        }
         if times.windows(2).any(|pair| pair[0] > pair[1]) {
             return Err(bad("times that fall"));
         }
