@@ -490,7 +490,7 @@ impl Verifier {
         // NaN is not proven.
         let number = |bound: &f64| if bound.is_nan() { f64::NEG_INFINITY } else { *bound };
         let known: Vec<f64> = lower.iter().map(number).collect();
-        let found = match Brancher::new(&task, analysis) {
+        let found = match Brancher::new(&task, analysis)? {
             Some(brancher) => brancher.run(&known),
             None => {
                 let region = problem.region.outer.clone();

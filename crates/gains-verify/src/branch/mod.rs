@@ -144,16 +144,17 @@ pub(crate) struct Brancher<'a, 't> {
 impl<'a, 't> Brancher<'a, 't> {
     /// Prepares to split the region of an analysis; `None` if the network has nothing in front of its first
     /// ODE block that could be split.
-    pub fn new(task: &'t Task<'a>, analysis: &Analysis<'a>) -> Option<Self> {
-        let front = Front::new(&analysis.enclosed())?;
-        let behind = task.behind?;
+    pub fn new(task: &'t Task<'a>, analysis: &Analysis<'a>) -> Result<Option<Self>, Reason> {
+        let (Some(front), Some(behind)) = (Front::new(&analysis.enclosed()), task.behind) else {
+            return Ok(None);
+        };
         let domain = Domain::new(&joined(front.region()));
         let last = front.layers.len() - 1;
         let bounds = front.whole_region();
         let image = front.layers[last].activation.image_box(&bounds[last], task.arithmetic);
         let neurons: Vec<usize> = (0..image.len()).filter(|&i| image.lower[i] < image.upper[i]).collect();
-        let rows = neuron_rows(&front, last, &neurons, &bounds);
-        Some(Self { task, front, behind, domain, neurons, rows })
+        let rows = all_neuron_rows(&front, last, &neurons, &bounds, task)?;
+        Ok(Some(Self { task, front, behind, domain, neurons, rows }))
     }
 
     /// Splits until everything is proven, a counterexample turns up or the budget is spent. `known` are bounds
@@ -302,6 +303,35 @@ pub(crate) fn half_space(rows: &RowBlock, row: usize, threshold: f64) -> HalfSpa
 pub(crate) fn shrunk(from: &BoxVec, to: &BoxVec) -> bool {
     let total = |b: &BoxVec| b.lower.iter().zip(&b.upper).map(|(l, u)| u - l).sum::<f64>();
     total(to) < 0.995 * total(from)
+}
+
+/// Coefficients of the rows that are pulled to the input at a time: 32 MB.
+const AT_A_TIME: usize = 4 << 20;
+
+/// Rows on the input below the given neurons, then below their negatives, however many these are: within the memory and
+/// time of the task.
+fn all_neuron_rows(
+    front: &Front,
+    layer: usize,
+    neurons: &[usize],
+    bounds: &[Arc<BoxVec>],
+    task: &Task<'_>,
+) -> Result<RowBlock, Reason> {
+    let (count, length) = (neurons.len(), front.region().iter().map(BoxVec::len).sum::<usize>());
+    let widest = front.shape(layer).len().max(length);
+    let at_a_time = (AT_A_TIME / (2 * widest)).clamp(1, count.max(1));
+    // The rows, and a few copies of those that are being pulled.
+    let held = task.held + 8 * 2 * (count * (length + 2) + 8 * at_a_time * (widest + 2));
+    task.clock.check(held)?;
+    let mut all = RowBlock::zeros(2 * count, length);
+    for (part, neurons) in neurons.chunks(at_a_time).enumerate() {
+        task.clock.check(held)?;
+        let first = part * at_a_time;
+        let below = first..first + neurons.len();
+        let places: Vec<usize> = below.clone().chain(below.map(|i| count + i)).collect();
+        all.put(&places, &neuron_rows(front, layer, neurons, bounds));
+    }
+    Ok(all)
 }
 
 /// Rows on the input below the given neurons and below their negatives.

@@ -29,6 +29,12 @@ const ROOM_OF_WITNESS: f64 = 1e-9;
 /// The part of a bound that is left to the rounding of others.
 const ROOM_BELOW: f64 = 0.01;
 
+/// Halves of halves: checkers read so deep.
+const DEEPEST: usize = 250;
+
+/// The same where a half may lie beside the ball, of which nothing can be shown however small it is made.
+const DEEPEST_BESIDE_BALL: usize = 12;
+
 /// Writes down why a verdict holds. `settings` are those it was found with; `series` is what the program was laid out for, if
 /// it is a network for series.
 pub fn certificate(
@@ -184,7 +190,7 @@ impl<'p, 'a> Prover<'p, 'a> {
         }
         if few {
             return self
-                .halved(region, &self.nothing())
+                .halved(region, &self.nothing(), 0)
                 .map_err(|reason| NotWritten::Lost(reason.to_string()));
         }
         Err(NotWritten::Lost(lost))
@@ -247,9 +253,12 @@ impl<'p, 'a> Prover<'p, 'a> {
         Ok(Shown { node: Node { boxes, graphs, lines, rows, ..Node::default() }, known, analysis })
     }
 
-    /// A proof by halves of a part of the region.
-    fn halved(&self, region: &[BoxVec], known: &[f64]) -> Result<Node, Reason> {
+    /// A proof by halves of a part of the region, which lies so deep in the tree.
+    fn halved(&self, region: &[BoxVec], known: &[f64], depth: usize) -> Result<Node, Reason> {
         self.clock.check(0)?;
+        if depth > if self.ball.is_some() { DEEPEST_BESIDE_BALL } else { DEEPEST } {
+            return Err(Reason::Loose { margin: self.problem.property.margin(known) });
+        }
         let (mut node, known) = match self.leaf(region, known, Method::Tight, StepForm::Difference) {
             Ok(shown) => (shown.node, shown.known),
             Err(Reason::Overflow { .. } | Reason::TooManyVertices { .. }) => {
@@ -270,7 +279,7 @@ impl<'p, 'a> Prover<'p, 'a> {
             let mut half = region.to_vec();
             let side = if below { &mut half[input].upper } else { &mut half[input].lower };
             side[entry] = at;
-            *part = self.halved(&half, &known)?;
+            *part = self.halved(&half, &known, depth + 1)?;
         }
         node.split = Some(Box::new(SplitClaim { place: SplitPlace::Input(input), entry, at, parts }));
         Ok(node)

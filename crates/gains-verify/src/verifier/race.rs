@@ -207,7 +207,8 @@ impl Verifier {
             Some((lower, _)) => lower.iter().map(number).collect(),
             None => vec![f64::NEG_INFINITY; rows.count],
         };
-        let brancher = tight.as_ref().and_then(|(_, analysis)| Brancher::new(&task, analysis));
+        // Without the memory or the time to prepare it there are the others.
+        let brancher = tight.as_ref().and_then(|(_, analysis)| Brancher::new(&task, analysis).ok().flatten());
         let scale = report.output.as_ref().map_or(0.0, |output| problem.property.scale_at(output));
         let close = problem.property.margin(&known) >= -CLOSE_ENOUGH * scale;
         let mut contenders = vec![Contender::Siege(Siege::new(problem, &known, self.settings.seed()))];
