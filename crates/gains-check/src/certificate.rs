@@ -411,7 +411,7 @@ impl Way {
                 let (which, factor) = (index(which, limit)?, number(factor)?);
                 match (factor < 0.0, seen.insert(which)) {
                     (true, _) => Err(bad("a negative multiplier")),
-                    (_, false) => Err(bad(format!("{which} is there twice"))),
+                    (_, false) if key == "multipliers" => Err(bad(format!("{which} is there twice"))),
                     _ => Ok((which, factor)),
                 }
             };

@@ -364,6 +364,7 @@ impl Checker<'_> {
     fn pull(&mut self, value: usize, of: Linear, way: &Way, known: &Known) -> Result<f64, Fault> {
         let mut row = self.back(value, of, way, known)?;
         for &(cut, factor) in &way.cuts {
+            self.question.deadline.check()?;
             let cut = &known.cuts[cut];
             for (&input, coefficients) in &cut.on {
                 let boxes = &known.boxes[input];
