@@ -23,6 +23,7 @@ SUITES = {
     "check-witness": ("gains-check", ["--test", "witness"]),
     "check-series": ("gains-check", ["--test", "series"]),
     "check-cli": ("gains-check", ["--test", "cli"]),
+    "check-forms": ("gains-check", ["--test", "forms"]),
     "check-mutations": ("gains-check", ["--test", "mutations"]),
     "transformers": ("gains-core", ["--test", "transformers"]),
     "operators": ("gains-core", ["--test", "operators"]),
