@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gains_core::{BoxVec, Interval, Precision};
 use gains_ode::Inference;
-use gains_testkit::{Choices, Kinds, random_model};
+use gains_testkit::{Kinds, random_model};
 use gains_verify::property::LinearRow;
 use gains_verify::{Budget, Method, Problem, Property, Region, Settings, Stage};
 
