@@ -24,6 +24,7 @@ SUITES = {
     "check-series": ("gains-check", ["--test", "series"]),
     "check-cli": ("gains-check", ["--test", "cli"]),
     "check-announced": ("gains-check", ["--test", "announced"]),
+    "check-forms": ("gains-check", ["--test", "forms"]),
     "check-mutations": ("gains-check", ["--test", "mutations"]),
     "transformers": ("gains-core", ["--test", "transformers"]),
     "operators": ("gains-core", ["--test", "operators"]),

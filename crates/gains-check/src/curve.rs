@@ -24,6 +24,10 @@ pub enum Curve {
 /// A function that is convex, concave or linear between points that are known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pieced {
+    /// 1 / (1 + e⁻ˣ), for strips: lines beside it have rules of their own.
+    Sigmoid,
+    /// Hyperbolic tangent, likewise.
+    Tanh,
     /// ln(1 + eˣ).
     Softplus,
     /// x / (1 + e⁻ˣ).
@@ -150,6 +154,33 @@ impl Curve {
         }
     }
 
+    /// The slope of the strip that forms take over an interval: that of the function where it is a line, else about that of the chord.
+    pub fn slope(self, x: Interval) -> f64 {
+        match self {
+            Self::Leaky { .. } if x.low >= 0.0 => 1.0,
+            Self::Leaky { slope } if x.high <= 0.0 => slope,
+            _ => self.chord(x),
+        }
+    }
+
+    /// All values of f(x) − slope x over an interval.
+    pub fn strip(self, x: Interval, slope: f64) -> Interval {
+        let of_pieces =
+            |pieced: Pieced| Interval::new(pieced.least(1.0, slope, x), -pieced.least(-1.0, -slope, x));
+        match self {
+            Self::Leaky { .. } if x.low >= 0.0 && slope == 1.0 => Interval::ZERO,
+            Self::Leaky { slope: leak } if x.high <= 0.0 && slope == leak => Interval::ZERO,
+            // Two lines that meet at zero.
+            Self::Leaky { .. } => {
+                let ends = self.rest(x.low, slope).hull(self.rest(x.high, slope));
+                if x.low < 0.0 && x.high > 0.0 { ends.hull(Interval::ZERO) } else { ends }
+            }
+            Self::Sigmoid => of_pieces(Pieced::Sigmoid),
+            Self::Tanh => of_pieces(Pieced::Tanh),
+            Self::Pieced(pieced) => of_pieces(pieced),
+        }
+    }
+
     /// About the slope from end to end.
     pub fn chord(self, x: Interval) -> f64 {
         let slope = (self.at(x.high).middle() - self.at(x.low).middle()) / (x.high - x.low);
@@ -206,6 +237,8 @@ impl Pieced {
     fn at(self, x: f64) -> Interval {
         let point = Interval::point(x);
         match self {
+            Self::Sigmoid => sigmoid(point),
+            Self::Tanh => tanh(point),
             Self::Softplus => softplus(point),
             Self::Silu => x * sigmoid(point),
             Self::Gelu => 0.5 * x * (Interval::ONE + erf_at_root(x)),
@@ -231,6 +264,8 @@ impl Pieced {
     fn steepness(self, x: f64) -> Interval {
         let point = Interval::point(x);
         match self {
+            Self::Sigmoid => sigmoid(point) * sigmoid(-point),
+            Self::Tanh => 4.0 * (sigmoid(2.0 * point) * sigmoid(-2.0 * point)),
             Self::Softplus => sigmoid(point),
             Self::Silu => sigmoid(point) + x * (sigmoid(point) * sigmoid(-point)),
             Self::Gelu => 0.5 * (Interval::ONE + erf_at_root(x)) + x * normal_at(x),
@@ -267,6 +302,7 @@ impl Pieced {
             Self::Silu => waist(SILU_BEND),
             Self::Gelu => waist(Interval::point(2.0).sqrt()),
             Self::GeluTanh => waist(GELU_TANH_BEND),
+            Self::Sigmoid | Self::Tanh => (zero(), vec![Convex, Concave]),
             Self::Elu { .. } => (zero(), vec![Convex, Linear(1.0)]),
             Self::InverseRoot { .. } => (zero(), vec![Linear(0.0), Convex]),
             Self::Clamp { low, high } => {
@@ -385,6 +421,16 @@ impl Pieced {
 
     /// About where the derivative of ±f is `slope`, on a piece where it grows; any point would do.
     fn contact(self, sign: f64, slope: f64, on: Interval) -> f64 {
+        // Where tanh' x = 1 − tanh² x is m; a sigmoid is half a tanh of half the argument.
+        let far = |m: f64| (1.0 - m).clamp(0.0, 1.0).sqrt().atanh();
+        let known = match self {
+            Self::Tanh => Some(far(sign * slope)),
+            Self::Sigmoid => Some(2.0 * far(4.0 * sign * slope)),
+            _ => None,
+        };
+        if let Some(far) = known {
+            return if far.is_nan() { on.low } else { (-sign * far).clamp(on.low, on.high) };
+        }
         let rise = |p: f64| sign * self.steepness(p).middle() - slope;
         let (mut a, mut b) = (on.low, on.high);
         let (mut at_a, mut at_b) = (rise(a), rise(b));

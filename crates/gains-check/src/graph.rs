@@ -1,26 +1,20 @@
 //! Trajectory graphs: what a file claims of them is checked, and rows are taken back through them.
 
-use crate::automaton::{Action, Next, Place};
+use crate::automaton::Action;
 use crate::cbor::Value;
-use crate::certificate::{Fields, OdeWay, index, integer, list, number, pair, region, tangent};
+use crate::certificate::{Fields, OdeWay, index, list, region, tangent};
 use crate::fault::{Deadline, Fault};
 use crate::interval::{Interval, add_down};
 use crate::network::Ode;
 use crate::rows::{Changes, Linear, Slopes, Tangents, Values, fits, through_dynamics};
 use crate::rules::{Region, each, holds};
+use crate::station::{Edge, Station};
 use crate::steps::{Form, Start, Step, step};
 
 /// Lines that are kept take the room of so many intervals.
 pub const LINES: usize = 8;
 /// Most vertices of one graph.
 const MAX_VERTICES: usize = 100_000;
-
-/// An action, and the vertex it leads to; `None` is the end.
-#[derive(Debug, Clone, Copy)]
-struct Edge {
-    action: Action,
-    target: Option<usize>,
-}
 
 /// A place with all states in which it can be reached.
 #[derive(Debug)]
@@ -80,7 +74,7 @@ impl Graph {
                 Claim::read(vertex, i, list.len(), ode).map_err(|fault| fault.within(format!("vertex {i}")))
             })
             .collect::<Result<_, _>>()?;
-        if claims[0].place != ode.solver.start() {
+        if claims[0].station.place != ode.solver.start() {
             return Err(Fault::wrong("vertex 0: it is not the start"));
         }
         holds(&claims[0].state, argument, "vertex 0: the states at the start")?;
@@ -106,7 +100,7 @@ impl Graph {
             if graph.intervals > room {
                 return Err(Fault::Malformed("more memory is needed than this checker takes".into()));
             }
-            let Claim { state, out, tangents, .. } = &claims[i];
+            let Claim { station: Station { out, .. }, state, tangents } = &claims[i];
             let edges = out.len();
             let (state, out, tangents) = (state.clone(), out.clone(), tangents.clone());
             graph.vertices.push(Vertex { state, out, first_edge, step, tangents });
@@ -255,42 +249,15 @@ impl Carried {
 
 /// What a file says of a vertex.
 struct Claim {
-    place: Place,
+    station: Station,
     state: Region,
-    error: Option<Interval>,
-    out: Vec<Edge>,
     tangents: Vec<Tangents>,
 }
 
 impl Claim {
     fn read(value: &Value, own: usize, vertices: usize, ode: &Ode) -> Result<Self, Fault> {
         let fields = Fields::of(value, &["at", "state", "error", "out", "lines"])?;
-        let place: Vec<i64> = list(fields.get("at")?)?.iter().map(integer).collect::<Result<_, _>>()?;
-        let [ticks, step, progress, fraction, rejections, settled] = place[..] else {
-            return Err(Fault::Malformed("a place of other than six numbers".into()));
-        };
-        let place = Place { ticks, step, progress, fraction, rejections, settled };
-        let error = match fields.get("error")? {
-            Value::Null => None,
-            value => {
-                let (low, high) = pair(value)?;
-                Some(Interval { low: number(low)?, high: number(high)? })
-            }
-        };
-        let edge = |value: &Value| -> Result<Edge, Fault> {
-            let (action, target) = pair(value)?;
-            let action = Action::numbered(integer(action)?)
-                .ok_or_else(|| Fault::Malformed("an unknown action".into()))?;
-            let target = if integer(target)? == -1 { None } else { Some(index(target, vertices)?) };
-            match target {
-                Some(target) if target <= own => Err(Fault::wrong("an edge that leads back")),
-                _ => Ok(Edge { action, target }),
-            }
-        };
-        let out: Vec<Edge> = fields.list("out")?.iter().map(edge).collect::<Result<_, _>>()?;
-        if out.windows(2).any(|pair| pair[0].action >= pair[1].action) {
-            return Err(Fault::Malformed("edges that are not in the order of actions".into()));
-        }
+        let station = Station::read(&fields, own, vertices)?;
         let mut tangents = vec![Tangents::default(); ode.solver.tableau.count()];
         for line in fields.list("lines")? {
             let [stage, value, below, above] = list(line)? else {
@@ -300,7 +267,7 @@ impl Claim {
             tangents[index(stage, ode.solver.tableau.count())?].give(value, slopes);
         }
         let state = region(fields.get("state")?, ode.dynamics.nodes[0].shape.count())?;
-        Ok(Self { place, state, error, out, tangents })
+        Ok(Self { station, state, tangents })
     }
 
     /// Takes the step from here and compares it with what is claimed.
@@ -313,39 +280,27 @@ impl Claim {
         end: &Region,
     ) -> Result<Step, Fault> {
         let solver = &ode.solver;
-        let (time, size) = (solver.time(self.place), solver.step(self.place));
-        if !time.is_finite() || !size.is_finite() {
-            return Err(Fault::wrong("a place beyond all bounds"));
-        }
-        let followers =
-            self.out.iter().filter(|edge| edge.action != Action::Reject).filter_map(|edge| edge.target);
-        let followers =
-            followers.map(|target| Interval::point(solver.time(claims[target].place))).reduce(Interval::hull);
+        let (time, size) = self.station.clock(solver)?;
+        let followers = self
+            .station
+            .out
+            .iter()
+            .filter(|edge| edge.action != Action::Reject)
+            .filter_map(|edge| edge.target);
+        let followers = followers
+            .map(|target| Interval::point(solver.time(claims[target].station.place)))
+            .reduce(Interval::hull);
         let start = Start {
             state: &self.state,
             time,
             size,
-            tolerance: solver.looks_at_errors(self.place),
+            tolerance: solver.looks_at_errors(self.station.place),
             followers: followers.filter(|_| carries(ode, form)),
             carried: got.boxes(),
         };
         let step = step(ode, form, &start)?;
-        match (self.error, step.error) {
-            (None, None) => {}
-            (Some(claim), Some(error)) => holds(&[claim], &[error], "the error")?,
-            _ => return Err(Fault::wrong("an error where none is looked at, or none where one is")),
-        }
-        let lost = || Fault::wrong("a place beyond all bounds");
-        for action in solver.actions(self.place, self.error).ok_or_else(lost)? {
-            if !self.out.iter().any(|edge| edge.action == action) {
-                return Err(Fault::wrong(format!("no edge for the action {action:?}")));
-            }
-        }
-        for edge in &self.out {
-            let next = solver.after(self.place, edge.action).ok_or_else(lost)?;
-            if next != edge.target.map_or(Next::End, |target| Next::Place(claims[target].place)) {
-                return Err(Fault::wrong(format!("the action {:?} leads elsewhere", edge.action)));
-            }
+        self.station.check(solver, step.error, |target| claims[target].station.place)?;
+        for edge in &self.station.out {
             let travels = if edge.action == Action::Reject { &self.state } else { &step.result };
             match edge.target {
                 Some(target) => {
@@ -360,7 +315,7 @@ impl Claim {
     /// Tells the targets what is known of their first stages.
     fn carry(&self, ode: &Ode, form: Form, step: &Step, got: &Carried, carried: &mut [Carried]) {
         let last = step.stages.last().filter(|_| carries(ode, form) && step.error.is_some());
-        for edge in &self.out {
+        for edge in &self.station.out {
             let Some(target) = edge.target else { continue };
             carried[target].join(match edge.action {
                 Action::Reject => got.boxes(),

@@ -7,14 +7,18 @@
 //! arithmetic is rounded outwards. `docs/certificates.md` is its specification.
 //!
 //! Read it in this order: `interval`, `functions`, `curve` (numbers), `matrix`, `network`, `series` (what is computed), `tableau`,
-//! `automaton`, `steps` (how ODEs are solved), `rules`, `rows` (what is known of it), `graph`, `proof`, `witness` (what
-//! is claimed). `cbor`, `safetensors` and `certificate` read files.
+//! `automaton`, `steps` (how ODEs are solved), `rules`, `rows` (what is known of it), `form`, `form_rules`, `form_steps` (the same by
+//! affine forms), `station`, `graph`, `form_proof`, `proof`, `witness` (what is claimed). `cbor`, `safetensors` and `certificate` read files.
 
 pub mod automaton;
 pub mod cbor;
 pub mod certificate;
 pub mod curve;
 pub mod fault;
+pub mod form;
+pub mod form_proof;
+pub mod form_rules;
+pub mod form_steps;
 pub mod functions;
 pub mod graph;
 pub mod interval;
@@ -25,6 +29,7 @@ pub mod rows;
 pub mod rules;
 pub mod safetensors;
 pub mod series;
+pub mod station;
 pub mod steps;
 pub mod tableau;
 pub mod witness;

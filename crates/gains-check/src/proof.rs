@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::cbor::Value;
 use crate::certificate::{Ball, Fields, Property, Way, ends, list, tangent};
 use crate::fault::{Deadline, Fault};
+use crate::form_proof;
 use crate::graph::{Graph, LINES, Limits};
 use crate::interval::{Interval, add_down};
 use crate::network::{Network, Ode, Operator};
@@ -158,7 +159,7 @@ impl Checker<'_> {
 
     fn node_in_room(&mut self, value: &Value, above: &Known) -> Result<(), Fault> {
         self.count.nodes += 1;
-        let fields = Fields::of(value, &["boxes", "graphs", "lines", "cuts", "rows", "split"])?;
+        let fields = Fields::of(value, &["boxes", "graphs", "lines", "cuts", "rows", "forms", "split"])?;
         let mut known = above.clone();
         match self.work(&fields, &mut known) {
             Err(Fault::Empty) => return Ok(()),
@@ -166,6 +167,14 @@ impl Checker<'_> {
         }
         if self.question.property.condition.follows(&known.shown) {
             return Ok(());
+        }
+        if let Some(graphs) = fields.find("forms") {
+            let graphs = list(graphs)?;
+            let inputs = &known.boxes[..self.question.network.inputs()];
+            // An interval is two numbers.
+            let room = 2 * self.room;
+            return form_proof::check(self.question, graphs, inputs, &known.shown, room, &mut self.count)
+                .map_err(|fault| fault.within("forms"));
         }
         let Some(split) = fields.find("split") else {
             return Err(Fault::wrong("the condition does not follow from the rows, and there is no split"));

@@ -10,12 +10,11 @@ use gains_check::interval::Interval;
 use gains_check::proof::Question;
 use gains_check::witness::{run, solve};
 use gains_check::{Holds, Model, check, question, top};
-use support::{Item, kinds_cases, small_cases};
+use support::{Case, Item, forms_cases, kinds_cases, small_cases};
 
 /// Flips `count` random bits, one at a time, in proofs that hold.
-fn flip(count: usize, seed: u64) {
-    let cases = small_cases().into_iter().chain(kinds_cases());
-    let cases: Vec<_> = cases.filter(|case| case.holds).collect();
+fn flip(cases: impl IntoIterator<Item = Case>, count: usize, seed: u64) {
+    let cases: Vec<_> = cases.into_iter().filter(|case| case.holds).collect();
     let models: Vec<Model> = cases.iter().map(|case| Model::read(&case.model).unwrap()).collect();
     let mut random = fastrand::Rng::with_seed(seed);
     let mut accepted = 0;
@@ -72,14 +71,19 @@ fn try_points(model: &Model, bytes: &[u8], random: &mut fastrand::Rng) {
 
 #[test]
 fn some_thousand_flipped_bits() {
-    flip(3_000, 1);
+    flip(small_cases().into_iter().chain(kinds_cases()), 3_000, 1);
+}
+
+#[test]
+fn some_hundred_flipped_bits_in_proofs_by_forms() {
+    flip(forms_cases(), 600, 5);
 }
 
 /// Takes minutes; run once for each change of the checker.
 #[test]
 #[ignore = "takes minutes"]
 fn a_hundred_thousand_flipped_bits() {
-    flip(100_000, 2);
+    flip(small_cases().into_iter().chain(kinds_cases()).chain(forms_cases()), 100_000, 2);
 }
 
 #[test]

@@ -163,6 +163,8 @@ fn value(curve: Curve, x: f64) -> f64 {
         Curve::Sigmoid => 1.0 / (1.0 + (-x).exp()),
         Curve::Tanh => x.tanh(),
         Curve::Pieced(pieced) => match pieced {
+            Pieced::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+            Pieced::Tanh => x.tanh(),
             Pieced::Softplus => x.exp().ln_1p(),
             Pieced::Silu => x / (1.0 + (-x).exp()),
             Pieced::Gelu => 0.5 * x * libm::erfc(-x / 2.0_f64.sqrt()),
@@ -273,6 +275,35 @@ fn lines_beside_pieces_touch_and_hold_to_the_last_digits() {
 }
 
 /// Wide intervals, far ones and those without ends are enclosed, too.
+/// Strips around slopes of any kind hold all points, and are hardly wider.
+#[test]
+fn strips_hold_functions_and_touch_them() {
+    let mut random = fastrand::Rng::with_seed(31);
+    for round in 0..3_000 {
+        let curve = CURVES[random.usize(..CURVES.len())];
+        let low = 8.0 * random.f64() - 4.0;
+        let x = Interval::new(low, low + 10_f64.powf(-4.0 + 5.0 * random.f64()));
+        let slope = match random.bool() {
+            true => curve.slope(x),
+            false => 3.0 * random.f64() - 1.5,
+        };
+        let strip = curve.strip(x, slope);
+        let (mut least, mut largest) = (f64::INFINITY, f64::NEG_INFINITY);
+        let middle = -x.low / (x.high - x.low);
+        for i in 0..=400 {
+            let part = if i == 400 { middle.clamp(0.0, 1.0) } else { f64::from(i) / 399.0 };
+            let at = (x.low + part * (x.high - x.low)).clamp(x.low, x.high);
+            let rest = value(curve, at) - slope * at;
+            (least, largest) = (least.min(rest), largest.max(rest));
+        }
+        let tiny = 1e-12;
+        assert!(strip.low <= least + tiny && largest <= strip.high + tiny, "round {round}: {curve:?} {x:?}");
+        let width = 1.02 * (largest - least) + 1e-9;
+        let waves = matches!(curve, Curve::Pieced(Pieced::Wave { .. }));
+        assert!(strip.high - strip.low < width || waves, "round {round}: {curve:?} {x:?} {slope} {strip:?}");
+    }
+}
+
 #[test]
 fn functions_made_of_pieces_are_enclosed_far_away() {
     let far =

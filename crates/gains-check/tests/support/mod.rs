@@ -200,6 +200,11 @@ pub fn kinds_cases() -> Vec<Case> {
     cases("kinds")
 }
 
+/// Proofs by affine forms under `tests/data/forms`, which `gains-verify` wrote likewise. All of them hold.
+pub fn forms_cases() -> Vec<Case> {
+    cases("forms")
+}
+
 fn cases(folder: &str) -> Vec<Case> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(folder);
     let mut names: Vec<_> =

@@ -371,6 +371,26 @@ impl Operator {
     }
 }
 
+impl Operator {
+    /// The same in exact arithmetic by the rules of certificates: activations beside their chords. Of an activation also which
+    /// entries passed as changes.
+    pub fn form_by_chords(
+        &self,
+        arguments: &[&AffineForm],
+        earlier: Option<(&[&AffineForm], &AffineForm)>,
+        formed: Forming<'_>,
+        symbols: &mut Symbols,
+    ) -> (AffineForm, Vec<bool>) {
+        match self {
+            Self::Curve(f) => {
+                let earlier = earlier.map(|(inputs, output)| (inputs[0], output));
+                curve::form_by_chords(*f, arguments[0], earlier, symbols)
+            }
+            _ => (self.form(arguments, earlier, formed, symbols), Vec::new()),
+        }
+    }
+}
+
 /// How a form is made.
 #[derive(Clone, Copy)]
 pub struct Forming<'a> {

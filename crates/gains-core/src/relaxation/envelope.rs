@@ -82,6 +82,11 @@ pub fn strip(f: Smooth, x: Interval, arithmetic: Arithmetic) -> (f64, f64, f64) 
     if second.2 - second.1 < first.2 - first.1 { second } else { first }
 }
 
+/// The interval that `f(x) − slope·x` stays in, in exact arithmetic.
+pub fn strip_along(f: Smooth, slope: f64, x: Interval) -> (f64, f64) {
+    (least(f, Side::Below, slope, x).value, -least(f, Side::Above, -slope, x).value)
+}
+
 /// What a value may be off, of a program and of float64.
 fn program_error(f: Smooth, x: Interval, arithmetic: Arithmetic) -> f64 {
     let values = f.image(x, Arithmetic::Real);

@@ -4,6 +4,7 @@ use gains_core::{BoxVec, Interval, LowerSlope};
 use gains_ode::Action;
 use gains_ode::timeline::Place;
 
+use crate::forms::FormGraph;
 use crate::graph_pull::RowForm;
 use crate::steps::StepForm;
 
@@ -31,6 +32,8 @@ pub struct Node {
     pub cuts: Vec<CutClaim>,
     /// Rows of the property that are shown.
     pub rows: Vec<RowClaim>,
+    /// The trajectories of affine forms, of which all that is left of the property follows.
+    pub forms: Option<Vec<FormGraph>>,
     /// A case distinction.
     pub split: Option<Box<SplitClaim>>,
 }

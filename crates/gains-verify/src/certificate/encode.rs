@@ -2,7 +2,7 @@
 
 use ciborium::Value;
 use gains_core::arithmetic::{down, up};
-use gains_core::{BoxVec, LowerSlope};
+use gains_core::{BoxVec, Interval, LowerSlope};
 use gains_ode::{Action, Place};
 
 use super::claim::{
@@ -11,6 +11,7 @@ use super::claim::{
 };
 use super::{Certificate, Evidence};
 use crate::ball::Norm;
+use crate::forms::{FormGraph, FormVertex};
 use crate::graph_pull::RowForm;
 use crate::property::{Condition, LinearRow, Property, Relation};
 use crate::steps::StepForm;
@@ -162,7 +163,7 @@ fn condition(asked: &Condition, next: &mut usize) -> Value {
 
 /// A node; what is empty is left out.
 fn proof(node: &Node) -> Value {
-    let Node { boxes, graphs, lines, cuts, rows, split } = node;
+    let Node { boxes, graphs, lines, cuts, rows, forms, split } = node;
     let listed = [
         ("boxes", list(boxes, box_claim), boxes.is_empty()),
         ("graphs", list(graphs, graph), graphs.is_empty()),
@@ -171,7 +172,29 @@ fn proof(node: &Node) -> Value {
         ("rows", list(rows, row), rows.is_empty()),
     ];
     let listed = listed.into_iter().filter(|(_, _, empty)| !empty).map(|(key, value, _)| (key, value));
-    map(listed.chain(split.iter().map(|claim| ("split", self::split(claim)))))
+    let forms = forms.iter().map(|graphs| ("forms", list(graphs, form_graph)));
+    map(listed.chain(forms).chain(split.iter().map(|claim| ("split", self::split(claim)))))
+}
+
+fn form_graph(claim: &FormGraph) -> Value {
+    map([("ode", index(claim.ode)), ("vertices", list(&claim.vertices, form_vertex))])
+}
+
+/// A vertex of affine forms; what goes without saying is left out.
+fn form_vertex(claim: &FormVertex) -> Value {
+    let FormVertex { at, error, out, notes, joins } = claim;
+    let changes = |(stage, value, changes): &(usize, usize, Vec<bool>)| {
+        Value::Array(vec![index(*stage), index(*value), flags(changes)])
+    };
+    let weights = |weights: &Option<Vec<f64>>| weights.as_deref().map_or(Value::Null, floats);
+    let pair = |&(first, second): &(usize, usize)| Value::Array(vec![index(first), index(second)]);
+    let listed = [
+        ("changes", list(&notes.changes, changes), notes.changes.is_empty()),
+        ("weights", list(&notes.weights, weights), notes.weights == [None, None]),
+        ("joins", list(joins, pair), joins.is_empty()),
+    ];
+    let listed = listed.into_iter().filter(|(_, _, empty)| !empty).map(|(key, value, _)| (key, value));
+    map([("at", place(at)), ("error", self::error(*error)), ("out", edges(out))].into_iter().chain(listed))
 }
 
 fn box_claim(claim: &BoxClaim) -> Value {
@@ -196,10 +219,6 @@ fn graph(claim: &GraphClaim) -> Value {
 }
 
 fn vertex(claim: &VertexClaim) -> Value {
-    let error = claim.error.map_or(Value::Null, |error| {
-        Value::Array(vec![Value::Float(error.lower), Value::Float(error.upper)])
-    });
-    let target = |to: &Option<usize>| to.map_or(Value::from(-1), index);
     let of_stage = |(stage, lines): &(usize, PiecedLines)| {
         Value::Array([index(*stage)].into_iter().chain(pieced(lines)).collect())
     };
@@ -207,10 +226,20 @@ fn vertex(claim: &VertexClaim) -> Value {
     let usual = [
         ("at", place(&claim.at)),
         ("state", ends(&claim.state)),
-        ("error", error),
-        ("out", list(&claim.out, |(action, to)| Value::Array(vec![code(*action), target(to)]))),
+        ("error", error(claim.error)),
+        ("out", edges(&claim.out)),
     ];
     map(usual.into_iter().chain([lines].into_iter().filter(|_| !claim.lines.is_empty())))
+}
+
+fn error(error: Option<Interval>) -> Value {
+    let ends = |error: Interval| Value::Array(vec![Value::Float(error.lower), Value::Float(error.upper)]);
+    error.map_or(Value::Null, ends)
+}
+
+fn edges(out: &[(Action, Option<usize>)]) -> Value {
+    let target = |to: &Option<usize>| to.map_or(Value::from(-1), index);
+    list(out, |(action, to)| Value::Array(vec![code(*action), target(to)]))
 }
 
 fn pieced(lines: &PiecedLines) -> Vec<Value> {

@@ -13,6 +13,7 @@ use super::{Certificate, Evidence, NotWritten};
 use crate::analysis::Analysis;
 use crate::attack::Hunt;
 use crate::ball::Ball;
+use crate::forms::by_rules;
 use crate::limits::{Clock, Reason};
 use crate::method::Method;
 use crate::problem::{Point, Problem};
@@ -165,6 +166,12 @@ impl<'p, 'a> Prover<'p, 'a> {
     fn prove(&self, decided: &str, form: StepForm) -> Result<Node, NotWritten> {
         let region = &self.problem.region.outer;
         let mut lost = String::from("no way was tried");
+        if decided == "symbolic" {
+            match self.by_forms(region, &self.nothing()) {
+                Ok(node) => return Ok(node),
+                Err(reason) => lost = reason.to_string(),
+            }
+        }
         let mut best: Option<Shown<'p>> = None;
         for (method, form) in attempts(decided, form) {
             match self.leaf(region, &self.nothing(), method, form) {
@@ -194,6 +201,13 @@ impl<'p, 'a> Prover<'p, 'a> {
                 .map_err(|reason| NotWritten::Lost(reason.to_string()));
         }
         Err(NotWritten::Lost(lost))
+    }
+
+    /// A proof by affine forms of a part of the region.
+    fn by_forms(&self, region: &[BoxVec], known: &[f64]) -> Result<Node, Reason> {
+        let Problem { program, property, .. } = self.problem;
+        let graphs = by_rules(program, region, property, known, self.clock)?;
+        Ok(Node { forms: Some(graphs), ..Node::default() })
     }
 
     /// Nothing is shown of any row.
@@ -271,6 +285,14 @@ impl<'p, 'a> Prover<'p, 'a> {
         }
         if node.rows.is_empty() {
             node = Node::default();
+        }
+        match self.by_forms(region, &known) {
+            Ok(forms) => {
+                node.forms = forms.forms;
+                return Ok(node);
+            }
+            Err(Reason::Loose { .. } | Reason::Overflow { .. } | Reason::TooManyVertices { .. }) => {}
+            Err(reason) => return Err(reason),
         }
         let loose = || Reason::Loose { margin: self.problem.property.margin(&known) };
         let (input, entry, at) = self.cut(region).ok_or_else(loose)?;

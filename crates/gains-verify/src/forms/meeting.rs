@@ -80,6 +80,7 @@ impl FormSteps<'_> {
             Arc::new(near)
         });
         let mut states = Travelling { origin: self.symbols.fresh(), state, near };
+        self.notes.iter_mut().for_each(|notes| notes.join(a.origin, b.origin, states.origin));
         self.tidy(&mut states);
         states
     }

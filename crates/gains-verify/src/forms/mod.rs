@@ -10,6 +10,8 @@
 
 mod estimate;
 mod meeting;
+mod noted;
+mod notes;
 mod steps;
 
 use std::sync::Arc;
@@ -23,6 +25,8 @@ use gains_ode::{Graph, Grid, Limits};
 use crate::ball::Ball;
 use crate::limits::{Clock, Reason};
 use crate::steps::{Reach, StepTrace};
+pub use noted::{FormGraph, FormVertex, by_rules};
+pub use notes::StepNotes;
 pub use steps::{FormSteps, FormValues, Travelling};
 
 /// Most forms kept apart at one place of the solver, and at the end.

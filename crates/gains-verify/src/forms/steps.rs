@@ -15,7 +15,8 @@ use gains_core::operator::Forming;
 use gains_core::{Activation, Arithmetic, Interval, OdeBlock, Operator};
 use gains_ode::{Arrived, Carrier, Step, Tableau};
 
-use super::estimate::joint_sum_of_magnitudes;
+use super::estimate::{joint_sum_of_magnitudes, with_written_weights};
+use super::notes::Notes;
 use super::{COPIES, ENDS, MOST_SYMBOLS, closest, hull, reduce};
 use crate::limits::{Clock, Reason};
 use crate::steps::{Reach, StepTrace};
@@ -78,6 +79,13 @@ impl Travelling {
     }
 }
 
+/// An interval of error estimates as certificates claim it. What others lose by rounding, in strips that are open by little, and by
+/// remainders that become symbols a little earlier or later, is a part of 10⁻⁷ where it is most.
+fn with_room(error: Interval) -> Interval {
+    let room = 1e-5 * error.upper;
+    Interval::new((error.lower - room).max(0.0), error.upper + room)
+}
+
 /// What compressing a set of states takes for a moment: its generators three times, and what is near once more.
 pub(super) fn tidying(states: &Travelling) -> usize {
     3 * states.state.bytes() + states.near.as_ref().map_or(0, |near| near.output().bytes())
@@ -105,6 +113,8 @@ pub struct FormSteps<'a> {
     pub(super) held: usize,
     /// Why there is no going on, found where nobody could be told.
     pub(super) over: Option<Reason>,
+    /// What is chosen on the way, where that is asked for: then everything goes by the rules of certificates.
+    pub(super) notes: Option<Notes>,
 }
 
 impl<'a> FormSteps<'a> {
@@ -139,6 +149,7 @@ impl<'a> FormSteps<'a> {
             outside: 0,
             held: 0,
             over: None,
+            notes: None,
         }
     }
 
@@ -172,7 +183,15 @@ impl<'a> FormSteps<'a> {
                 matrix: matrices[index].as_ref(),
                 stop: &stop,
             };
-            let next = node.operator.form(&arguments, earlier, formed, self.symbols);
+            let next = match &mut self.notes {
+                None => node.operator.form(&arguments, earlier, formed, self.symbols),
+                Some(notes) => {
+                    let (next, changes) =
+                        node.operator.form_by_chords(&arguments, earlier, formed, self.symbols);
+                    notes.changes(value, changes);
+                    next
+                }
+            };
             self.clock.check(self.outside + self.held + inside + next.bytes())?;
             sane(&next)?;
             values.push(Arc::new(next));
@@ -208,6 +227,7 @@ impl<'a> FormSteps<'a> {
             }
             let at = time + tableau.nodes[i] * step;
             let mut stage = self.evaluate(input, at, near.as_deref())?;
+            self.notes.iter_mut().for_each(|notes| notes.end_stage(i));
             stage.name_remainders(self.symbols);
             let stage = Arc::new(stage);
             // The first stage and the last are kept whole, of the others only what came out.
@@ -227,18 +247,21 @@ impl<'a> FormSteps<'a> {
             return Err(overflow);
         }
         let error = if with_error {
-            let norm = joint_sum_of_magnitudes(
-                &weigh(None, tableau.error, &slopes),
-                &self.thresholds,
-                self.arithmetic,
-            );
+            let estimate = weigh(None, tableau.error, &slopes);
+            let mut joint = joint_sum_of_magnitudes(&estimate, &self.thresholds, self.arithmetic);
+            if let Some(notes) = &mut self.notes {
+                joint = with_written_weights(&estimate, joint.weights, self.arithmetic);
+                notes.weights(joint.weights);
+            }
+            let norm = joint.sum;
             let slack = self.arithmetic.short_sum(2);
             let lower = norm.lower / self.tolerance * (1.0 - slack);
             let upper = norm.upper / self.tolerance * (1.0 + slack);
             if !(lower.is_finite() && upper.is_finite()) {
                 return Err(overflow);
             }
-            Some(Interval::new(lower, upper))
+            let error = Interval::new(lower, upper);
+            Some(if self.notes.is_some() { with_room(error) } else { error })
         } else {
             None
         };
@@ -253,7 +276,10 @@ impl<'a> FormSteps<'a> {
         let mut accepted = Travelling { origin: self.symbols.fresh(), state: next, near };
         self.clock.check(self.outside + self.held + tidying(&accepted))?;
         self.tidy(&mut accepted);
-        Ok(Step { state: accepted, rejected: Some(rejected), error, trace: StepTrace::default() })
+        // By the rules of certificates a rejection leaves everything as it was.
+        let rejected = Some(rejected).filter(|_| self.notes.is_none());
+        self.notes.iter_mut().for_each(|notes| notes.end_step(from.origin, accepted.origin));
+        Ok(Step { state: accepted, rejected, error, trace: StepTrace::default() })
     }
 
     /// Gives remainders symbols of their own, since a step multiplies what has none by hundreds; keeps the
@@ -265,7 +291,7 @@ impl<'a> FormSteps<'a> {
             state.extend_to(&AffineForm::all_symbols([&*state, &**near.output()].into_iter()));
         }
         let unnamed = state.remainder.iter().filter(|r| **r > 0.0).count();
-        if state.order() + unnamed <= self.most_symbols {
+        if state.order() + unnamed <= self.most_symbols || self.notes.is_some() {
             state.name_remainders(1e-9, symbols);
             return;
         }
@@ -335,7 +361,7 @@ impl Carrier for FormSteps<'_> {
 
     /// Nothing is known near forms that were joined.
     fn thin(&mut self, ends: &mut Vec<Arc<Travelling>>) {
-        while ends.len() > ENDS {
+        while ends.len() > ENDS && self.notes.is_none() {
             let (i, j) = closest(&ends.iter().map(|end| &end.state).collect::<Vec<_>>());
             let other = ends.swap_remove(j);
             let mut state = ends[i].state.join(&other.state, self.symbols);

@@ -19,7 +19,7 @@ use gains_verify::{Attack, Budget, Method, Problem, Property, Region, Settings, 
 use crate::{Both, Outcome};
 
 /// That no output moves far, or the class.
-fn property(output: &[f64], far: f64, choices: &mut Choices) -> Property {
+pub(crate) fn property(output: &[f64], far: f64, choices: &mut Choices) -> Property {
     if choices.chance(30) {
         return Property::classification(output.len(), gains_verify::property::largest(output));
     }
@@ -33,7 +33,7 @@ fn property(output: &[f64], far: f64, choices: &mut Choices) -> Property {
 }
 
 /// Draws a network; none whose solver takes steps of any size, of which there is no graph and no proof.
-fn drawn(seed: u64) -> Option<(ImageCase, Both, Choices)> {
+pub(crate) fn drawn(seed: u64) -> Option<(ImageCase, Both, Choices)> {
     let mut choices = Choices::from_seed(seed);
     let case = ImageCase::draw(&mut choices);
     let any_step = serde_json::to_string(&case.model.description).unwrap().contains("\"adaptive\"");

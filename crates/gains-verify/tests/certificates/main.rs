@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod faults;
+mod forms;
 mod grammar;
 mod parts;
 mod random;

@@ -57,6 +57,30 @@ fn alone(activation: Activation, x: Interval, arithmetic: Arithmetic) -> Passing
     }
 }
 
+/// One activation on its own, beside its chord: what certificates of affine forms speak of, where other rules go without saying. For
+/// functions that bend at 0 only, chords leave less open than `alone` besides.
+fn beside_chord(activation: Activation, x: Interval) -> Passing {
+    let (l, u) = (x.lower, x.upper);
+    let chord = (activation.value(u) - activation.value(l)) / (u - l);
+    let chord = if chord.is_finite() { chord } else { activation.derivative_range(x).lower };
+    let rest = |p: f64| gap(Line { slope: 0.0, intercept: activation.value(p) }, chord, p);
+    let (low, high) = match activation {
+        Activation::Smooth(f) => envelope::strip_along(f, chord, x),
+        Activation::Sigmoid | Activation::Tanh => {
+            // Where the derivative is that of the chord, on both sides of 0.
+            let far = match activation {
+                Activation::Tanh => (1.0 - chord).max(0.0).sqrt().atanh(),
+                _ => 2.0 * (1.0 - 4.0 * chord).max(0.0).sqrt().atanh(),
+            };
+            let points = [l, u, (-far).clamp(l, u), far.clamp(l, u)].map(rest);
+            let least = points.iter().map(|(low, _)| *low).fold(f64::INFINITY, f64::min);
+            (least, points.iter().map(|(_, high)| *high).fold(f64::NEG_INFINITY, f64::max))
+        }
+        _ => return alone(activation, x, Arithmetic::Real),
+    };
+    strip(chord, low, high)
+}
+
 /// Passes a form through an activation, as a change from an earlier evaluation where that leaves less open.
 pub(in super::super) fn form(
     activation: Activation,
@@ -65,9 +89,31 @@ pub(in super::super) fn form(
     arithmetic: Arithmetic,
     symbols: &mut Symbols,
 ) -> AffineForm {
+    let passing = (0..x.len()).map(|j| alone(activation, x.bounds.get(j), arithmetic)).collect();
+    pass(activation, x, earlier, arithmetic, passing, symbols).0
+}
+
+/// The same in exact arithmetic beside chords, and which entries pass as changes.
+pub(in super::super) fn form_by_chords(
+    activation: Activation,
+    x: &AffineForm,
+    earlier: Option<(&AffineForm, &AffineForm)>,
+    symbols: &mut Symbols,
+) -> (AffineForm, Vec<bool>) {
+    let passing = (0..x.len()).map(|j| beside_chord(activation, x.bounds.get(j))).collect();
+    pass(activation, x, earlier, Arithmetic::Real, passing, symbols)
+}
+
+/// Passes a form as `passing` says, or as a change where that leaves less open; and which entries do.
+fn pass(
+    activation: Activation,
+    x: &AffineForm,
+    earlier: Option<(&AffineForm, &AffineForm)>,
+    arithmetic: Arithmetic,
+    mut passing: Vec<Passing>,
+    symbols: &mut Symbols,
+) -> (AffineForm, Vec<bool>) {
     let image = activation.image_box(&x.bounds, arithmetic);
-    let mut passing: Vec<Passing> =
-        (0..x.len()).map(|j| alone(activation, x.bounds.get(j), arithmetic)).collect();
     if let Some((input, output)) = earlier {
         let open: Vec<usize> = (0..x.len()).filter(|&j| passing[j].radius > 0.0).collect();
         for (&j, d) in open.iter().zip(x.apart(input, &open)) {
@@ -85,5 +131,6 @@ pub(in super::super) fn form(
             }
         }
     }
-    x.pass(&passing, image, earlier, symbols)
+    let changes = passing.iter().map(|passing| passing.as_change).collect();
+    (x.pass(&passing, image, earlier, symbols), changes)
 }

@@ -3,7 +3,7 @@
 
 mod form;
 
-pub(super) use form::form;
+pub(super) use form::{form, form_by_chords};
 
 use crate::arithmetic::{Arithmetic, down_product, up_product};
 use crate::interval::{BoxVec, Interval};

@@ -1,0 +1,463 @@
+//! Affine forms: sets of vectors that keep what their entries, and those of other forms, have in common.
+//!
+//! A form stands for all vectors `c + Σ Gₛ eₛ + w` whose symbols eₛ are anywhere in [−1, 1] and with |wⱼ| ≤ rⱼ, as far as they
+//! lie in its box. Forms that mention one symbol mean the same unknown number, so that sums of forms cancel where what they
+//! stand for does. Every operation keeps this promise: whatever vectors its arguments stand for with some values of all
+//! symbols, the result stands for what the operation makes of them with the same values (and some of the fresh symbols).
+//!
+//! Centres and generators are rounded to nearest. A sum of n products is off by less than n·2⁻⁵³ / (1 − n·2⁻⁵³) times the sum of
+//! their magnitudes, and `Σₛ` of these magnitudes is the spread: so what all generators of an entry lose is charged to its
+//! remainder at once, as [`loss`] times its size.
+
+use std::collections::BTreeMap;
+
+use crate::fault::{Deadline, Fault};
+use crate::interval::{Dot, Interval, add_up, mul_up};
+use crate::matrix::Matrix;
+use crate::rules::Region;
+
+/// Covers whatever underflows.
+const TINY: f64 = 1e-290;
+
+/// At least twice what n operations lose, relative to what they are made of: charges are sums that are rounded to nearest themselves.
+fn loss(operations: usize) -> f64 {
+    (operations + 8) as f64 * f64::EPSILON
+}
+
+/// Half the width of an interval around its middle, and the middle.
+fn around(x: Interval) -> (f64, f64) {
+    let middle = x.middle();
+    (middle, (x - Interval::point(middle)).size())
+}
+
+/// Hands out symbols, and sees to it that forms do not take more room and time than there is.
+pub struct Work {
+    symbols: u64,
+    /// How many numbers all forms hold.
+    pub held: usize,
+    /// How many they may hold.
+    pub room: usize,
+    /// When to stop.
+    pub deadline: Deadline,
+}
+
+impl Work {
+    /// No symbols yet.
+    pub fn new(room: usize, deadline: Deadline) -> Self {
+        Self { symbols: 0, held: 0, room, deadline }
+    }
+
+    /// A symbol that nobody has used: larger than all before.
+    pub fn fresh(&mut self) -> u64 {
+        self.symbols += 1;
+        self.symbols
+    }
+
+    /// Refused unless a form of so many symbols and entries may still be made.
+    pub fn admit(&self, symbols: usize, entries: usize) -> Result<(), Fault> {
+        self.deadline.check()?;
+        match self.held.saturating_add(numbers(symbols, entries)) <= self.room {
+            true => Ok(()),
+            false => Err(Fault::Malformed("more memory is needed than this checker takes".into())),
+        }
+    }
+
+    /// Counts a form that was made.
+    pub fn keep(&mut self, form: &Form) {
+        self.held = self.held.saturating_add(form.numbers());
+    }
+}
+
+/// What a form of so many symbols and entries takes, in numbers.
+fn numbers(symbols: usize, entries: usize) -> usize {
+    symbols.saturating_mul(entries + 16).saturating_add(5 * entries)
+}
+
+/// How an entry passes a function: `slope · x + rest`, or, as a change, what came out before plus `slope` times the change of x plus `rest`.
+#[derive(Clone, Copy, Debug)]
+pub struct Strip {
+    /// The slope.
+    pub slope: f64,
+    /// What is left open.
+    pub rest: Interval,
+    /// Whether it is about the change since an earlier evaluation.
+    pub change: bool,
+}
+
+/// A set of vectors.
+#[derive(Clone, Debug)]
+pub struct Form {
+    centre: Vec<f64>,
+    /// By symbol.
+    generators: BTreeMap<u64, Vec<f64>>,
+    remainder: Vec<f64>,
+    /// Σₛ |Gₛ|, or a little more.
+    spread: Vec<f64>,
+    /// A box that holds the same vectors.
+    pub bounds: Region,
+}
+
+impl Form {
+    /// Number of symbols.
+    pub fn order(&self) -> usize {
+        self.generators.len()
+    }
+
+    /// Its symbols, increasing.
+    pub fn symbols(&self) -> impl Iterator<Item = u64> + '_ {
+        self.generators.keys().copied()
+    }
+
+    /// What it takes.
+    pub fn numbers(&self) -> usize {
+        numbers(self.order(), self.centre.len())
+    }
+
+    /// A box: one symbol for each entry that is not a single number.
+    pub fn of_box(bounds: &Region, work: &mut Work) -> Result<Self, Fault> {
+        work.admit(bounds.len(), bounds.len())?;
+        let (centre, radii): (Vec<f64>, Vec<f64>) = bounds.iter().map(|&x| around(x)).unzip();
+        let mut parts = Parts::of(centre);
+        parts.push(radii.into_iter().enumerate(), work);
+        parts.settle(bounds.clone())
+    }
+
+    /// |c| + Σₛ |Gₛ|: what rounding is proportional to.
+    fn sizes(&self) -> Vec<f64> {
+        self.centre.iter().zip(&self.spread).map(|(c, spread)| add_up(c.abs(), *spread)).collect()
+    }
+
+    /// How far an entry may be from its centre.
+    fn reach(&self, entry: usize) -> f64 {
+        add_up(self.spread[entry], self.remainder[entry])
+    }
+
+    /// W x / n + b + t u.
+    pub fn affine(&self, matrix: &Matrix, time: Interval) -> Result<Self, Fault> {
+        let divisor = matrix.divisor.unwrap_or(1.0);
+        let times = |x: &Vec<f64>| -> Vec<f64> {
+            let sum = |row: usize| matrix.row(row).map(|(column, weight)| weight * x[column]).sum::<f64>();
+            (0..matrix.rows()).map(|row| sum(row) / divisor).collect()
+        };
+        let sizes = self.sizes();
+        let mut parts = Parts::of(times(&self.centre));
+        parts.generators = self.generators.iter().map(|(symbol, row)| (*symbol, times(row))).collect();
+        for row in 0..matrix.rows() {
+            let (mut count, mut size, mut rest, mut moved) = (0, 0.0, 0.0, matrix.divisor.is_none());
+            for (column, weight) in matrix.row(row) {
+                count += 1;
+                size += weight.abs() * sizes[column];
+                rest += weight.abs() * self.remainder[column];
+                moved &= weight == 1.0;
+            }
+            let moved = count == 0 || (count == 1 && moved);
+            let (shift, off) = around(matrix.shift(row, time));
+            let sum = parts.centre[row] + shift;
+            let mut lost = if moved { 0.0 } else { loss(count) * (size + rest) / divisor + TINY };
+            lost += if shift == 0.0 { 0.0 } else { loss(1) * (sum.abs() + shift.abs()) };
+            parts.centre[row] = sum;
+            parts.charge(row, count, &[rest / divisor, lost, off]);
+        }
+        parts.settle(matrix.apply(&self.bounds, time))
+    }
+
+    /// A factor and a summand for each entry.
+    pub fn scale(&self, factors: &[Interval], shifts: &[Interval]) -> Result<Self, Fault> {
+        let sizes = self.sizes();
+        let mut parts = self.stretched(|entry| factors[entry].middle());
+        for entry in 0..self.centre.len() {
+            let ((factor, off), (shift, shift_off)) = (around(factors[entry]), around(shifts[entry]));
+            parts.centre[entry] += shift;
+            let all = sizes[entry] + self.remainder[entry];
+            let lost = loss(2) * (factor.abs() * all + shift.abs()) + TINY;
+            parts.charge(entry, 4, &[factor.abs() * self.remainder[entry], off * all, shift_off, lost]);
+        }
+        let boxes = self.bounds.iter().zip(factors).zip(shifts);
+        parts.settle(boxes.map(|((&x, &factor), &shift)| x * factor + shift).collect())
+    }
+
+    /// Every entry of the centre and of all generators times a number; nothing is left open yet.
+    fn stretched(&self, factor: impl Fn(usize) -> f64) -> Parts {
+        let stretch = |row: &Vec<f64>| row.iter().enumerate().map(|(j, g)| factor(j) * g).collect();
+        let mut parts = Parts::of(stretch(&self.centre));
+        parts.generators = self.generators.iter().map(|(symbol, row)| (*symbol, stretch(row))).collect();
+        parts
+    }
+
+    /// A sum of forms with factors that are known to lie in intervals.
+    pub fn sum(terms: &[(Interval, &Self)]) -> Result<Self, Fault> {
+        let entries = terms.first().map_or(0, |(_, form)| form.centre.len());
+        let mut parts = Parts::of(vec![0.0; entries]);
+        let mut bounds = vec![Interval::ZERO; entries];
+        for (factor, form) in terms {
+            let (middle, off) = around(*factor);
+            parts.add(middle, &form.centre, &form.generators);
+            for (entry, size) in form.sizes().into_iter().enumerate() {
+                let all = size + form.remainder[entry];
+                let lost = if all > 0.0 { loss(terms.len()) * middle.abs() * all + TINY } else { 0.0 };
+                parts.charge(entry, 4, &[middle.abs() * form.remainder[entry], off * all, lost]);
+                bounds[entry] = bounds[entry] + *factor * form.bounds[entry];
+            }
+        }
+        parts.settle(bounds)
+    }
+
+    /// Products of entries: with x = c + p and y = d + q, x y is c d + c q + d p, and p q, which becomes a symbol.
+    pub fn product(&self, other: &Self, work: &mut Work) -> Result<Self, Fault> {
+        work.admit(self.order() + other.order() + self.centre.len(), self.centre.len())?;
+        let mut parts = self.stretched(|entry| other.centre[entry]);
+        let crossed = other.stretched(|entry| self.centre[entry]);
+        parts.add(1.0, &vec![0.0; self.centre.len()], &crossed.generators);
+        let (sizes, others) = (self.sizes(), other.sizes());
+        let mut open = Vec::new();
+        for entry in 0..self.centre.len() {
+            let rest = self.centre[entry].abs() * other.remainder[entry]
+                + other.centre[entry].abs() * self.remainder[entry];
+            let lost = if sizes[entry] == 0.0 || others[entry] == 0.0 {
+                0.0
+            } else {
+                loss(3) * (sizes[entry] * others[entry] + rest) + TINY
+            };
+            parts.charge(entry, 4, &[rest, lost]);
+            open.push((entry, mul_up(self.reach(entry), other.reach(entry))));
+        }
+        parts.push(open, work);
+        let boxes = self.bounds.iter().zip(&other.bounds);
+        parts.settle(boxes.map(|(&x, &y)| x * y).collect())
+    }
+
+    /// One form after the other.
+    pub fn concat(of: &[&Self]) -> Result<Self, Fault> {
+        let entries: usize = of.iter().map(|form| form.centre.len()).sum();
+        let mut parts = Parts::of(vec![0.0; entries]);
+        let (mut bounds, mut first) = (Vec::new(), 0);
+        for form in of {
+            let place = first..first + form.centre.len();
+            parts.centre[place.clone()].copy_from_slice(&form.centre);
+            parts.remainder[place.clone()].copy_from_slice(&form.remainder);
+            for (symbol, row) in &form.generators {
+                let all = parts.generators.entry(*symbol).or_insert_with(|| vec![0.0; entries]);
+                all[place.clone()].copy_from_slice(row);
+            }
+            bounds.extend_from_slice(&form.bounds);
+            first = place.end;
+        }
+        parts.settle(bounds)
+    }
+
+    /// Entries as strips say; what they leave open becomes symbols. `image` holds what comes out. Changes are since an earlier
+    /// evaluation, of which argument and result are given.
+    pub fn pass(
+        &self,
+        strips: &[Strip],
+        image: Region,
+        before: Option<(&Self, &Self)>,
+        work: &mut Work,
+    ) -> Result<Self, Fault> {
+        let mut parts = self.stretched(|entry| strips[entry].slope);
+        let changing = |entry: usize| before.filter(|_| strips[entry].change);
+        if let Some((argument, result)) = before {
+            let on = |entry: usize, factor: f64| if strips[entry].change { factor } else { 0.0 };
+            for (form, of) in [
+                (result, result.stretched(|entry| on(entry, 1.0))),
+                (argument, argument.stretched(|entry| on(entry, -strips[entry].slope))),
+            ] {
+                work.admit(parts.generators.len() + form.order(), self.centre.len())?;
+                parts.add(1.0, &of.centre, &of.generators);
+            }
+        }
+        let (sizes, earlier) = (self.sizes(), before.map(|(x, y)| (x.sizes(), y.sizes())));
+        let mut open = Vec::new();
+        for (entry, strip) in strips.iter().enumerate() {
+            let (steep, (middle, radius)) = (strip.slope.abs(), around(strip.rest));
+            if strip.rest == Interval::ZERO && !strip.change && (steep == 0.0 || strip.slope == 1.0) {
+                parts.charge(entry, 4, &[steep * self.remainder[entry]]);
+                continue;
+            }
+            let mut rest = steep * self.remainder[entry];
+            let mut size = steep * sizes[entry] + middle.abs();
+            if let (Some((x, y)), Some((x_sizes, y_sizes))) = (changing(entry), &earlier) {
+                rest += y.remainder[entry] + steep * x.remainder[entry];
+                size += y_sizes[entry] + steep * x_sizes[entry];
+            }
+            parts.centre[entry] += middle;
+            parts.charge(entry, 4, &[rest, loss(6) * (size + rest) + TINY]);
+            open.push((entry, radius));
+        }
+        work.admit(parts.generators.len() + open.len(), self.centre.len())?;
+        parts.push(open, work);
+        parts.settle(image)
+    }
+
+    /// Two sets in one: `side` tells them apart, and `alone` are symbols that only one of them, with all it is seen with, knows.
+    ///
+    /// A vector A(e) of the first is (A + B)/2 (e) + (A − B)/2 (e), one of the second the same with a minus. Of the half
+    /// difference the centre is kept, times side = ±1; what symbols add to it is at most Σₛ |Aₛ − Bₛ|/2 and goes into the remainder. A
+    /// symbol that is known to one of them only may as well be 0 for the other, so its generator stays as it is.
+    pub fn beside(
+        &self,
+        other: &Self,
+        side: u64,
+        alone: &dyn Fn(u64) -> bool,
+        work: &Work,
+    ) -> Result<Self, Fault> {
+        work.admit(self.order() + other.order() + 1, self.centre.len())?;
+        let half = |a: &[f64], b: &[f64], sign: f64| -> Vec<f64> {
+            a.iter().zip(b).map(|(a, b)| 0.5 * a + sign * 0.5 * b).collect()
+        };
+        let (zeros, entries) = (vec![0.0; self.centre.len()], self.centre.len());
+        let mut parts = Parts::of(half(&self.centre, &other.centre, 1.0));
+        let mut apart = vec![0.0; entries];
+        let symbols: Vec<u64> = self.symbols().chain(other.symbols()).collect();
+        for symbol in symbols {
+            let a = self.generators.get(&symbol).unwrap_or(&zeros);
+            let b = other.generators.get(&symbol).unwrap_or(&zeros);
+            let row = match alone(symbol) {
+                true => a.iter().zip(b).map(|(a, b)| a + b).collect(),
+                false => half(a, b, 1.0),
+            };
+            if parts.generators.insert(symbol, row).is_none() && !alone(symbol) {
+                half(a, b, -1.0).iter().zip(&mut apart).for_each(|(d, sum)| *sum += d.abs());
+            }
+        }
+        parts.generators.insert(side, half(&self.centre, &other.centre, -1.0));
+        let (sizes, others) = (self.sizes(), other.sizes());
+        for entry in 0..entries {
+            let rest = self.remainder[entry].max(other.remainder[entry]);
+            let size = sizes[entry] + others[entry];
+            let lost = if size > 0.0 {
+                loss(self.order() + other.order()) * apart[entry] + loss(4) * size + TINY
+            } else {
+                0.0
+            };
+            parts.charge(entry, 4, &[rest, apart[entry], lost]);
+        }
+        parts.settle(self.bounds.iter().zip(&other.bounds).map(|(a, b)| a.hull(*b)).collect())
+    }
+
+    /// Gives remainders that are more than a share of the spread symbols of their own.
+    pub fn name(&mut self, share: f64, work: &mut Work) -> Result<(), Fault> {
+        let large = |entry: &usize| self.remainder[*entry] > share * self.spread[*entry];
+        let entries: Vec<usize> = (0..self.centre.len()).filter(large).collect();
+        work.admit(self.order() + entries.len(), self.centre.len())?;
+        for entry in entries {
+            let mut row = vec![0.0; self.centre.len()];
+            row[entry] = std::mem::take(&mut self.remainder[entry]);
+            self.spread[entry] = add_up(self.spread[entry], row[entry]);
+            self.generators.insert(work.fresh(), row);
+        }
+        Ok(())
+    }
+
+    /// The vectors of both that are in a box.
+    pub fn within(mut self, bounds: &Region) -> Result<Self, Fault> {
+        self.bounds = meet(&self.bounds, bounds)?;
+        Ok(self)
+    }
+
+    /// All values of Σ wⱼ xⱼ.
+    pub fn along(&self, weights: &[f64]) -> Interval {
+        let dot = |row: &[f64]| {
+            let mut dot = Dot::default();
+            row.iter().zip(weights).for_each(|(g, w)| dot.add(*g, *w));
+            dot.interval()
+        };
+        let far = self.generators.values().fold(0.0, |sum, row| add_up(sum, dot(row).size()));
+        let rests = self.remainder.iter().zip(weights);
+        let far = rests.fold(far, |sum, (rest, w)| add_up(sum, mul_up(*rest, w.abs())));
+        dot(&self.centre) + Interval::new(-far, far)
+    }
+
+    /// All values of Σ |xⱼ|: entry by entry, and jointly, since |x| ≥ w x for weights in [−1, 1], and |x| is above v x by as much as it
+    /// is at an end of its box, being convex.
+    pub fn magnitudes(&self, lower: Option<&[f64]>, upper: Option<&[f64]>) -> Interval {
+        let mut sum = self.bounds.iter().fold(Interval::ZERO, |sum, x| sum + x.abs());
+        if let Some(weights) = lower {
+            sum.low = sum.low.max(self.along(weights).low);
+        }
+        if let Some(weights) = upper {
+            let beyond = |(x, v): (&Interval, &f64)| {
+                let at = |end: f64| (Interval::point(end.abs()) - *v * Interval::point(end)).high;
+                at(x.low).max(at(x.high))
+            };
+            let beyond = self.bounds.iter().zip(weights).map(beyond).fold(0.0, add_up);
+            sum.high = sum.high.min(add_up(self.along(weights).high, beyond));
+        }
+        sum
+    }
+}
+
+/// A form that is being put together.
+struct Parts {
+    centre: Vec<f64>,
+    generators: BTreeMap<u64, Vec<f64>>,
+    remainder: Vec<f64>,
+}
+
+impl Parts {
+    fn of(centre: Vec<f64>) -> Self {
+        let remainder = vec![0.0; centre.len()];
+        Self { centre, generators: BTreeMap::new(), remainder }
+    }
+
+    /// Adds a multiple of a centre and generators; what that loses is charged elsewhere.
+    fn add(&mut self, factor: f64, centre: &[f64], generators: &BTreeMap<u64, Vec<f64>>) {
+        let to = |sum: &mut [f64], row: &[f64]| sum.iter_mut().zip(row).for_each(|(x, g)| *x += factor * g);
+        to(&mut self.centre, centre);
+        let entries = centre.len();
+        for (symbol, row) in generators {
+            to(self.generators.entry(*symbol).or_insert_with(|| vec![0.0; entries]), row);
+        }
+    }
+
+    /// More of what is left open of an entry: each amount was worked out by about so many operations, rounded to nearest.
+    fn charge(&mut self, entry: usize, operations: usize, amounts: &[f64]) {
+        for amount in amounts {
+            let amount = mul_up(*amount, 1.0 + loss(operations));
+            self.remainder[entry] = add_up(self.remainder[entry], amount);
+        }
+    }
+
+    /// One fresh symbol for each entry that is off by some radius.
+    fn push(&mut self, radii: impl IntoIterator<Item = (usize, f64)>, work: &mut Work) {
+        for (entry, radius) in radii {
+            if radius != 0.0 {
+                let mut row = vec![0.0; self.centre.len()];
+                row[entry] = radius;
+                self.generators.insert(work.fresh(), row);
+            }
+        }
+    }
+
+    /// The form, with a box that is known to hold its vectors, cut to where it reaches itself.
+    fn settle(mut self, bounds: Region) -> Result<Form, Fault> {
+        self.generators.retain(|_, row| row.iter().any(|g| *g != 0.0));
+        let mut spread = vec![0.0; self.centre.len()];
+        for row in self.generators.values() {
+            spread.iter_mut().zip(row).for_each(|(sum, g)| *sum += g.abs());
+        }
+        let more = 1.0 + loss(self.generators.len());
+        spread.iter_mut().for_each(|sum| *sum = mul_up(*sum, more));
+        let own = |entry: usize| {
+            let reach = add_up(spread[entry], self.remainder[entry]);
+            Interval::point(self.centre[entry]) + Interval::new(-reach, reach)
+        };
+        let own: Region = (0..self.centre.len()).map(own).collect();
+        if !own.iter().all(|x| x.low.is_finite() && x.high.is_finite()) {
+            return Err(Fault::wrong("a form has numbers beyond all bounds"));
+        }
+        let Self { centre, generators, remainder } = self;
+        Ok(Form { centre, generators, remainder, spread, bounds: meet(&bounds, &own)? })
+    }
+}
+
+/// What two boxes have in common. Forms stand for some vector at least: what comes out empty is an error.
+fn meet(a: &Region, b: &Region) -> Result<Region, Fault> {
+    let meet = |(a, b): (&Interval, &Interval)| a.meet(*b);
+    let both: Option<Region> = a.iter().zip(b).map(meet).collect();
+    both.ok_or_else(|| Fault::wrong("the box of a form came out empty"))
+}
+
+#[cfg(test)]
+#[path = "form_tests.rs"]
+mod tests;

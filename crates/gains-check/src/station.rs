@@ -1,0 +1,100 @@
+//! What a file says of a place that a solver can reach: errors, actions, and where they lead.
+
+use crate::automaton::{Action, Next, Place, Solver};
+use crate::cbor::Value;
+use crate::certificate::{Fields, index, integer, list, number, pair};
+use crate::fault::Fault;
+use crate::interval::Interval;
+use crate::rules::holds;
+
+/// An action, and the vertex it leads to; `None` is the end.
+#[derive(Debug, Clone, Copy)]
+pub struct Edge {
+    /// What the solver does.
+    pub action: Action,
+    /// A vertex further down the list.
+    pub target: Option<usize>,
+}
+
+/// A place, with what may happen there.
+pub struct Station {
+    /// Where.
+    pub place: Place,
+    /// All δ, if it is looked at.
+    pub error: Option<Interval>,
+    /// In the order of actions.
+    pub out: Vec<Edge>,
+}
+
+impl Station {
+    /// Reads what stands under `at`, `error` and `out` of vertex `own` of so many.
+    pub fn read(fields: &Fields, own: usize, vertices: usize) -> Result<Self, Fault> {
+        let place: Vec<i64> = list(fields.get("at")?)?.iter().map(integer).collect::<Result<_, _>>()?;
+        let [ticks, step, progress, fraction, rejections, settled] = place[..] else {
+            return Err(Fault::Malformed("a place of other than six numbers".into()));
+        };
+        let place = Place { ticks, step, progress, fraction, rejections, settled };
+        let error = match fields.get("error")? {
+            Value::Null => None,
+            value => {
+                let (low, high) = pair(value)?;
+                Some(Interval { low: number(low)?, high: number(high)? })
+            }
+        };
+        let edge = |value: &Value| -> Result<Edge, Fault> {
+            let (action, target) = pair(value)?;
+            let action = Action::numbered(integer(action)?)
+                .ok_or_else(|| Fault::Malformed("an unknown action".into()))?;
+            let target = if integer(target)? == -1 { None } else { Some(index(target, vertices)?) };
+            match target {
+                Some(target) if target <= own => Err(Fault::wrong("an edge that leads back")),
+                _ => Ok(Edge { action, target }),
+            }
+        };
+        let out: Vec<Edge> = fields.list("out")?.iter().map(edge).collect::<Result<_, _>>()?;
+        if out.windows(2).any(|pair| pair[0].action >= pair[1].action) {
+            return Err(Fault::Malformed("edges that are not in the order of actions".into()));
+        }
+        Ok(Self { place, error, out })
+    }
+
+    /// Time and step size.
+    pub fn clock(&self, solver: &Solver) -> Result<(f64, f64), Fault> {
+        let (time, size) = (solver.time(self.place), solver.step(self.place));
+        match time.is_finite() && size.is_finite() {
+            true => Ok((time, size)),
+            false => Err(lost()),
+        }
+    }
+
+    /// Checks that δ is in `error`, that every action some δ in it leads to has an edge, and that all edges lead where their
+    /// actions do; `place_of` tells the places of vertices.
+    pub fn check(
+        &self,
+        solver: &Solver,
+        error: Option<Interval>,
+        place_of: impl Fn(usize) -> Place,
+    ) -> Result<(), Fault> {
+        match (self.error, error) {
+            (None, None) => {}
+            (Some(claim), Some(error)) => holds(&[claim], &[error], "the error")?,
+            _ => return Err(Fault::wrong("an error where none is looked at, or none where one is")),
+        }
+        for action in solver.actions(self.place, self.error).ok_or_else(lost)? {
+            if !self.out.iter().any(|edge| edge.action == action) {
+                return Err(Fault::wrong(format!("no edge for the action {action:?}")));
+            }
+        }
+        for edge in &self.out {
+            let next = solver.after(self.place, edge.action).ok_or_else(lost)?;
+            if next != edge.target.map_or(Next::End, |target| Next::Place(place_of(target))) {
+                return Err(Fault::wrong(format!("the action {:?} leads elsewhere", edge.action)));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn lost() -> Fault {
+    Fault::wrong("a place beyond all bounds")
+}
