@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::cli::{AttackSettings, DataArgs, RegionArgs, SeriesArgs};
 use crate::failure::Failure;
-use crate::question::{AttackLoss, AttackPlan, Model, Question, Struck, Task};
+use crate::question::{AttackLoss, AttackPlan, Budget, Model, Question, Struck, Task};
 use crate::results::{Claim, Samples};
 
 pub use crate::selection::Selection;
@@ -188,7 +188,7 @@ pub trait Subject: Samples + Sync {
     fn predict_summary(&self, scores: &[f64]) -> String;
 
     /// Whether a sample is worth measuring: a misclassified one is never analysed.
-    fn is_measured(&self, index: usize) -> bool;
+    fn is_measured(&self, index: usize, budget: Budget<'_>) -> bool;
 
     /// Whether a claim is about this collection.
     fn answers(&self, claim: &Claim) -> Result<(), Failure>;

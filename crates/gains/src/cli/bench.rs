@@ -27,6 +27,9 @@ pub struct BenchArgs {
     /// Rounds; the median counts
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
+    /// Seconds per sample and method; beyond them it is left out
+    #[arg(long, value_name = "SECONDS", value_parser = positive, allow_negative_numbers = true, default_value = "60")]
+    pub timeout: f64,
     #[command(flatten)]
     pub series: SeriesArgs,
     #[command(flatten)]

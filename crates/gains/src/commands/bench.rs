@@ -2,14 +2,15 @@
 
 mod growth;
 
-use std::time::Instant;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use gains_core::Arithmetic;
 
 use crate::campaign::{check_radii, items};
 use crate::cli::{BenchArgs, BenchStudy, Global, RegionArgs};
-use crate::failure::Outcome;
-use crate::question::{Budget, Method, Model, Task, Way};
+use crate::failure::{Failure, Outcome};
+use crate::question::{Budget, Method, Model, Reason, Task, Way};
 use crate::subject::{Source, Subject};
 use crate::table::{layout, median};
 use crate::{files, interrupt, panics, progress, runner, tell};
@@ -25,6 +26,12 @@ struct Measured {
     seconds: f64,
 }
 
+/// What a sample may cost; Ctrl-C ends it.
+fn budget(seconds: f64) -> Budget<'static> {
+    let timeout = Some(Duration::from_secs_f64(seconds));
+    Budget { timeout, interrupted: &interrupt::requested, ..Budget::default() }
+}
+
 /// Runs the command.
 pub fn run(args: &BenchArgs, global: &Global) -> Outcome {
     if let Some(BenchStudy::Growth(args)) = &args.study {
@@ -36,7 +43,14 @@ pub fn run(args: &BenchArgs, global: &Global) -> Outcome {
     let subject = source.subject(&model, &args.data, &args.series, &region)?;
     let radii = subject.radii(&args.eps);
     check_radii(&*subject, &radii)?;
-    let measured = measured_samples(&*subject);
+    let measured = measured_samples(&*subject, budget(args.timeout));
+    if interrupt::requested() {
+        return Ok(());
+    }
+    if measured.is_empty() {
+        return Err(Failure::usage("the network is right about none of the chosen samples within --timeout")
+            .hint("choose others with --samples, or give more time"));
+    }
     let mut tasks = items(subject.indices(), &radii);
     tasks.retain(|(index, _)| measured.contains(index));
     let bound = |&(index, eps): &(usize, f64), method: Method| {
@@ -44,24 +58,40 @@ pub fn run(args: &BenchArgs, global: &Global) -> Outcome {
         let started = Instant::now();
         let outcome = panics::contain(|| {
             let question = subject.question(index, eps);
-            question.bound(way, Budget::default(), |bounded| bounded.size)
+            question.bound(way, budget(args.timeout), |bounded| bounded.size)
         });
-        let size = outcome.ok().and_then(Result::ok).unwrap_or((0, 0));
-        Measured { method, vertices: size.0, edges: size.1, seconds: started.elapsed().as_secs_f64() }
+        let size = outcome.unwrap_or_else(|caught| Err(Reason::Internal(caught.to_string())))?;
+        let seconds = started.elapsed().as_secs_f64();
+        Ok::<_, Reason>(Measured { method, vertices: size.0, edges: size.1, seconds })
     };
     let (rounds, words) = (args.rounds as usize, measured_methods(model.task()));
     let bar = progress::bar((tasks.len() * words.len() * rounds) as u64, global.quiet, progress::ITEMS);
     bar.set_prefix("bench");
-    let mut all = Vec::new();
+    let (mut all, mut failed) = (Vec::new(), BTreeMap::<String, (Reason, usize)>::new());
     for task in tasks.iter().take_while(|_| !interrupt::requested()) {
         for &method in words {
-            let mut measured: Vec<Measured> = (0..rounds).map(|_| bound(task, method)).collect();
-            measured.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
-            all.push(measured.swap_remove(rounds / 2));
+            match (0..rounds).map(|_| bound(task, method)).collect::<Result<Vec<Measured>, Reason>>() {
+                Ok(mut measured) => {
+                    measured.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+                    all.push(measured.swap_remove(rounds / 2));
+                }
+                Err(Reason::Interrupted) => break,
+                Err(reason) => failed.entry(reason.to_string()).or_insert((reason, 0)).1 += 1,
+            }
             bar.inc(rounds as u64);
         }
     }
     bar.finish_and_clear();
+    if all.is_empty() && interrupt::requested() {
+        return Ok(());
+    }
+    if let (true, Some((reason, _))) = (all.is_empty(), failed.values().next()) {
+        return Err(Failure::new(format!("nothing could be measured: {reason}")).hint(remedy(reason)));
+    }
+    for (reason, (_, count)) in &failed {
+        let plural = if *count == 1 { "" } else { "s" };
+        tell::note(&format!("{count} measurement{plural} left out: {reason}"));
+    }
     let name = &subject.network().description.name;
     let mut text = format!(
         "{name}, {} correct samples, eps {:?}, one thread, median of {rounds}\n\n{}",
@@ -76,11 +106,22 @@ pub fn run(args: &BenchArgs, global: &Global) -> Outcome {
     if runner::threads(None) > 1 && !interrupt::requested() {
         let last = words[words.len().saturating_sub(2)];
         let ratio = scaling(&tasks, rounds, |task| bound(task, last));
-        tell::print(&format!(
-            "two threads do the samples {ratio:.2} times as fast as one (median of {rounds})\n"
-        ))?;
+        if !interrupt::requested() {
+            tell::print(&format!(
+                "two threads do the samples {ratio:.2} times as fast as one (median of {rounds})\n"
+            ))?;
+        }
     }
     Ok(())
+}
+
+/// What helps where no sample has bounds.
+fn remedy(reason: &Reason) -> &'static str {
+    match reason {
+        Reason::NotControlled => "`gains model adapt` makes a network of it whose solver can be followed",
+        Reason::TimeLimit { .. } => "give more time with --timeout, or take a smaller --eps",
+        _ => "try a smaller --eps or other --samples",
+    }
 }
 
 /// The methods that are measured.
@@ -92,8 +133,9 @@ fn measured_methods(task: Task) -> &'static [Method] {
 }
 
 /// The chosen samples that are worth measuring.
-fn measured_samples(subject: &dyn Subject) -> Vec<usize> {
-    subject.indices().iter().copied().filter(|&index| subject.is_measured(index)).collect()
+fn measured_samples(subject: &dyn Subject, budget: Budget<'_>) -> Vec<usize> {
+    let indices = subject.indices().iter().copied().take_while(|_| !interrupt::requested());
+    indices.filter(|&index| subject.is_measured(index, budget)).collect()
 }
 
 const HEADER: [&str; 7] =

@@ -32,10 +32,16 @@ pub fn run(args: &TrajectoryArgs, global: &Global) -> Outcome {
     // Where boxes are given, radii mean nothing.
     let radii = subject.radii(&args.eps);
     radii.iter().try_for_each(|eps| subject.check_radius(*eps))?;
-    panics::contain(|| show(args, &radii, &plans, &*subject)).map_err(|caught| {
+    let shown = panics::contain(|| show(args, &radii, &plans, &*subject)).map_err(|caught| {
         Failure::new(format!("{}: gains panicked: {caught}", subject.name(args.sample)))
             .hint("please report it with the model")
-    })??;
+    })?;
+    // What Ctrl-C cut short has not failed.
+    if shown.is_err() && interrupt::requested() {
+        tell::note("interrupted; nothing was written");
+        return Ok(());
+    }
+    shown?;
     tell::written(args.json.iter().chain(&args.svg), global.quiet);
     Ok(())
 }

@@ -259,7 +259,10 @@ impl Question<'_> {
                 let margin = found.as_ref().map_or(f64::NAN, |(found, _)| found.margin);
                 let broken = found.and_then(|(found, _)| {
                     let point = found.witness?;
-                    let run = Inference::run(self.network, &point[0], precision).ok()?;
+                    let inputs = [&point[0][..]];
+                    // What was found when time was up is not thrown away.
+                    let watch = Watch { deadline: None, ..clock.watch() };
+                    let run = Inference::run_within(&self.network.body, &inputs, precision, &watch).ok()?;
                     Some((self.witness(point), run.output))
                 });
                 match self.task() {
@@ -382,11 +385,16 @@ impl Question<'_> {
     }
 
     /// The same region asked of another network: does it keep the answer it gives itself?
-    pub fn about_own_answer<'b>(&self, network: &'b gains_core::Network) -> Result<Question<'b>, String> {
+    pub fn about_own_answer<'b>(
+        &self,
+        network: &'b gains_core::Network,
+        watch: &Watch<'_>,
+    ) -> Result<Question<'b>, String> {
         let Sample::Values { values, region, .. } = &self.sample else {
             return Err("only classifiers are measured".into());
         };
-        let run = Inference::run(network, values, Precision::Float64).map_err(|e| e.to_string())?;
+        let run = Inference::run_within(&network.body, &[values], Precision::Float64, watch)
+            .map_err(|e| e.to_string())?;
         let asked = Arc::new(Asked::usual(network));
         let wanted = Wanted { asked, label: Some(run.prediction()), truth: None };
         let (values, region) = (values.clone(), region.clone());
@@ -394,11 +402,12 @@ impl Question<'_> {
     }
 
     /// Whether the property holds of the sample itself, or a series is predicted at all.
-    pub fn is_answered(&self) -> bool {
-        let run = self.run(Precision::Float64, &Watch::default());
+    pub fn is_answered(&self, budget: Budget<'_>) -> bool {
+        let clock = Clock::start(budget);
+        let run = self.run(Precision::Float64, &clock.watch());
         match &self.sample {
             Sample::Values { values, wanted, .. } => {
-                let property = self.property(values, wanted, Clock::start(Budget::default()));
+                let property = self.property(values, wanted, clock);
                 property.is_ok_and(|property| run.is_ok_and(|run| !property.is_violated(&run.output)))
             }
             Sample::Series { .. } => run.is_ok(),

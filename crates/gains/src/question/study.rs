@@ -37,10 +37,10 @@ impl Question<'_> {
     }
 
     /// The states before and behind the first ODE block.
-    pub fn states(&self) -> Result<States, String> {
+    pub fn states(&self, watch: &Watch<'_>) -> Result<States, String> {
         let Sample::Values { values, .. } = &self.sample else { return Err("a series has no image".into()) };
-        let run =
-            Inference::run(self.network, values, Precision::Float64).map_err(|error| error.to_string())?;
+        let run = Inference::run_within(&self.network.body, &[values], Precision::Float64, watch)
+            .map_err(|error| error.to_string())?;
         let ode = self.network.body.nodes().find(|(_, node)| matches!(node.operator, Step::Ode(_)));
         let (value, node) = ode.ok_or("the network has no ODE block")?;
         let steps = run.solutions().next().map_or(0, |solution| solution.trajectory.len());
@@ -82,7 +82,7 @@ impl Question<'_> {
         budget: Budget<'_>,
     ) -> Result<Changed, String> {
         let clock = Clock::start(budget);
-        let run = self.run(precision, &Watch::default())?;
+        let run = self.run(precision, &clock.watch())?;
         let found = self.with_problem(Arithmetic::Real, clock, |problem| {
             Decisions::new(problem, precision, clock).map(|decisions| decisions.attack(attack))
         });

@@ -98,7 +98,7 @@ impl Study for AsAccuracy {
                 let question = subject.question(sample, eps);
                 if solver == "AS" { question.asked_of(&self.continuous[network]) } else { question }
             };
-            let mut right = ask(0.0).is_answered();
+            let mut right = ask(0.0).is_answered(unlimited());
             figures = figures.with(&format!("{solver} standard"), word(right));
             for eps in RADII {
                 right = right && ask(eps).withstands(sample, unlimited());

@@ -4,13 +4,14 @@
 use gains_core::description::{ControlledSpec, ControllerSpec, RungeKutta, SolverSpec};
 use gains_core::{Network, Precision, Step};
 use gains_ode::system::NeuralDynamics;
-use gains_ode::{Action, ActionSet, Grid, Moment, Tableau, controller, solve};
+use gains_ode::{Action, ActionSet, Grid, Moment, Tableau, controller, solve_within};
 
 use super::chart::Look;
 use super::{
     Axis, Case, Chart, Curve, Done, Entry, Figures, Given, Networks, Panel, Report, Study, Table, deviation,
     mean, shown,
 };
+use crate::campaign::watch;
 use crate::failure::Failure;
 
 /// As the command line knows it.
@@ -62,7 +63,9 @@ impl CasVsAs {
         let mut sums = [0.0; 4];
         for _ in 0..self.starts {
             let start = [2.5 * (2.0 * random.f64() - 1.0)];
-            let run = |spec: &SolverSpec| solve(&right, spec, &start).map_err(|error| error.to_string());
+            let run = |spec: &SolverSpec| {
+                solve_within(&right, spec, &start, &watch()).map_err(|error| error.to_string())
+            };
             let truth = run(&continuous(RungeKutta::Dopri8, 1e-7, END))?.state[0];
             for (index, spec) in
                 [controlled(tolerance), continuous(RungeKutta::Dopri5, tolerance, END)].iter().enumerate()
@@ -83,13 +86,14 @@ impl CasVsAs {
     /// The state at the end of the first ODE block by all solvers, against the most exact of them.
     fn image(&self, network: usize, sample: usize) -> Result<Figures, String> {
         let subject = self.networks.subject(network).map_err(|failure| failure.message)?;
-        let run = subject.question(sample, 0.0).states()?;
+        let run = subject.question(sample, 0.0).states(&watch())?;
         let model = self.networks.model(network).network();
         let (ode, start, end, steps) = (first_ode(model)?, run.start, run.end, run.steps);
         let system = NeuralDynamics { circuit: &ode.block.dynamics, precision: Precision::Float64 };
         let method = ode.block.solver.method;
         let solved = PARTS
-            .map(|part| solve(&system, &continuous(method, NETWORK_TOLERANCE * part, ode.end_time), &start));
+            .map(|part| continuous(method, NETWORK_TOLERANCE * part, ode.end_time))
+            .map(|spec| solve_within(&system, &spec, &start, &watch()));
         let mut states = Vec::new();
         for solution in solved {
             let solution = solution.map_err(|error| error.to_string())?;

@@ -264,7 +264,7 @@ impl Study for Classification {
         let subject = self.networks.subject(network).map_err(|failure| failure.message)?;
         let question = subject.question(sample, eps);
         let word = |is: bool| if is { 1.0 } else { 0.0 };
-        let mut figures = Figures::default().with("standard", word(question.is_answered()));
+        let mut figures = Figures::default().with("standard", word(question.is_answered(unlimited())));
         if figures.get("standard") == Some(0.0) {
             return Ok(figures);
         }

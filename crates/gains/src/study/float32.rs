@@ -65,7 +65,7 @@ impl Study for Float32 {
         let question = subject.question(sample, eps);
         let (_, method, step_form) = METHODS[method];
         let mut figures = Figures::default();
-        if !question.is_answered() {
+        if !question.is_answered(unlimited()) {
             return Ok(figures.with("misclassified", 1.0));
         }
         for (name, arithmetic) in [("real", Arithmetic::Real), ("float32", Arithmetic::Float32)] {

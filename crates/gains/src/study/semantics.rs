@@ -5,11 +5,12 @@
 
 use gains_core::description::{ControllerSpec, RungeKutta};
 use gains_core::{Network, Precision, Program};
-use gains_ode::{Inference, Watch};
+use gains_ode::Inference;
 
 use super::{
     Axis, Case, Chart, Curve, Done, Entry, Figures, Given, Networks, Panel, Report, Study, Table, mean, shown,
 };
+use crate::campaign::watch;
 use crate::failure::Failure;
 use crate::question::Drawn;
 
@@ -84,7 +85,7 @@ impl Study for Semantics {
         let shipped = &self.networks.model(network).network().body;
         let run = |program: &Program, Drawn(point): &Drawn| {
             let inputs: Vec<&[f64]> = point.iter().map(Vec::as_slice).collect();
-            let run = Inference::run_within(program, &inputs, Precision::Float64, &Watch::default());
+            let run = Inference::run_within(program, &inputs, Precision::Float64, &watch());
             run.map(|run| (run.prediction(), run.output)).map_err(|error| error.to_string())
         };
         let (mut drift, mut turned, mut lead) = ([0.0_f64; 2], [0.0_f64; 2], f64::INFINITY);
@@ -167,6 +168,8 @@ impl Study for Semantics {
 
 #[cfg(test)]
 mod tests {
+    use gains_ode::Watch;
+
     use super::*;
 
     #[test]

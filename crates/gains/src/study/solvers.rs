@@ -131,7 +131,7 @@ impl Study for Solvers {
         let subject = self.networks.subject(*network).map_err(|failure| failure.message)?;
         let question = subject.question(sample, EPS).asked_of(model);
         let ran = question.run(Precision::Float64, &watch())?;
-        let correct = question.is_answered();
+        let correct = question.is_answered(unlimited());
         let figures = Figures::default()
             .with("correct", if correct { 1.0 } else { 0.0 })
             .with("steps", (ran.accepted + ran.rejected) as f64)

@@ -10,7 +10,9 @@ use super::region::Regions;
 use super::{Shown, Subject};
 use crate::cli::RegionArgs;
 use crate::failure::Failure;
-use crate::question::{Answer, Findings, Model, Question, Region, Sample, Struck, Task, Wanted, Witness};
+use crate::question::{
+    Answer, Budget, Findings, Model, Question, Region, Sample, Struck, Task, Wanted, Witness,
+};
 use crate::results::{Claim, InputSetting, Line, SamplePart, Samples, SubjectSetting, VerdictWord};
 use crate::table::percent;
 
@@ -293,8 +295,8 @@ impl Subject for ClassSubject<'_> {
         format!("{correct} of {} correct ({} %)\n", labelled.len(), percent(correct, labelled.len()))
     }
 
-    fn is_measured(&self, index: usize) -> bool {
-        self.question(index, 0.0).is_answered()
+    fn is_measured(&self, index: usize, budget: Budget<'_>) -> bool {
+        self.question(index, 0.0).is_answered(budget)
     }
 
     fn answers(&self, claim: &Claim) -> Result<(), Failure> {

@@ -7,7 +7,7 @@ use super::classes::{ClassSubject, Collection};
 use super::{Shown, Subject};
 use crate::cli::RegionArgs;
 use crate::failure::Failure;
-use crate::question::{Answer, Findings, Model, Question, Struck, Task, Witness};
+use crate::question::{Answer, Budget, Findings, Model, Question, Struck, Task, Witness};
 use crate::results::{Claim, Line, SamplePart, Samples, SubjectSetting, VerdictWord};
 
 /// A network that predicts numbers and the samples it is asked about. All that has nothing to do with classes is as it is
@@ -163,8 +163,8 @@ impl Subject for NumberSubject<'_> {
         }
     }
 
-    fn is_measured(&self, index: usize) -> bool {
-        self.samples.is_measured(index)
+    fn is_measured(&self, index: usize, budget: Budget<'_>) -> bool {
+        self.samples.is_measured(index, budget)
     }
 
     fn answers(&self, claim: &Claim) -> Result<(), Failure> {

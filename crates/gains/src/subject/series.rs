@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::{Selection, Shown, Subject};
 use crate::cli::{GridArg, RegionArgs, SeriesArgs};
 use crate::failure::Failure;
-use crate::question::{Answer, Findings, Model, Question, Sample, Struck, Task, Witness};
+use crate::question::{Answer, Budget, Findings, Model, Question, Sample, Struck, Task, Witness};
 use crate::results::{Claim, ForecastSetting, Line, SamplePart, Samples, SubjectSetting, VerdictWord};
 
 use region::Region;
@@ -239,8 +239,8 @@ impl Subject for SeriesSubject<'_> {
         format!("{described}\nmean absolute error {mean:.4} over {} records\n", scores.len())
     }
 
-    fn is_measured(&self, index: usize) -> bool {
-        self.question(index, 0.0).is_answered()
+    fn is_measured(&self, index: usize, budget: Budget<'_>) -> bool {
+        self.question(index, 0.0).is_answered(budget)
     }
 
     fn answers(&self, claim: &Claim) -> Result<(), Failure> {

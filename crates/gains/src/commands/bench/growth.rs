@@ -5,14 +5,15 @@ mod plan;
 mod summary;
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use gains_core::Arithmetic;
 
-use super::measured_samples;
+use super::{budget, measured_samples};
+use crate::campaign::watch;
 use crate::cli::{Global, GrowthArgs, RegionArgs, SeriesArgs};
 use crate::failure::{Failure, Outcome};
-use crate::question::{Budget, Method, Question, Reason, StepForm, Task, Way};
+use crate::question::{Method, Question, Reason, StepForm, Task, Way};
 use crate::subject::{Selection, Source, Subject};
 use crate::table::{layout, median};
 use crate::{files, interrupt, panics, progress, tell};
@@ -59,7 +60,10 @@ pub fn run(args: &GrowthArgs, global: &Global) -> Outcome {
     let (series, region) = (SeriesArgs::default(), RegionArgs::default());
     let source = Source::open(base, &data, &series, &region)?;
     let subject = source.subject(base, &data, &series, &region)?;
-    let samples = measured_samples(&*subject);
+    let samples = measured_samples(&*subject, budget(args.timeout));
+    if interrupt::requested() {
+        return Ok(());
+    }
     if samples.is_empty() {
         return Err(Failure::usage(
             "none of the chosen samples is classified correctly, so none is measured",
@@ -144,7 +148,7 @@ fn ask<'a>(
     sample: usize,
 ) -> Result<Question<'a>, Reason> {
     let network = plan.model(point).network();
-    subject.question(sample, point.eps).about_own_answer(network).map_err(Reason::Concrete)
+    subject.question(sample, point.eps).about_own_answer(network, &watch()).map_err(Reason::Concrete)
 }
 
 /// The median over the rounds; one round without an end makes the sample unfinished.
@@ -171,11 +175,7 @@ fn cost(args: &GrowthArgs, question: &Result<Question<'_>, Reason>, method: Meth
 
 /// Bounds once.
 fn once(args: &GrowthArgs, question: &Question<'_>, method: Method) -> Cost {
-    let budget = Budget {
-        timeout: Some(Duration::from_secs_f64(args.timeout)),
-        interrupted: &interrupt::requested,
-        ..Budget::default()
-    };
+    let budget = budget(args.timeout);
     let way = Way { method, step_form: StepForm::Independent, arithmetic: Arithmetic::Real };
     let started = Instant::now();
     match question.bound(way, budget, |bounded| (bounded.size, bounded.margin > 0.0)) {

@@ -307,7 +307,7 @@ impl Study for Trained {
         let subject = networks.subject(0).map_err(|failure| failure.message)?;
         let sample = *subject.indices().get(place).ok_or("there are fewer images")?;
         let word = |is: bool| if is { 1.0 } else { 0.0 };
-        let correct = subject.question(sample, 0.0).is_answered();
+        let correct = subject.question(sample, 0.0).is_answered(unlimited());
         let mut figures = Figures::default().with("standard", word(correct));
         for &eps in self.radii {
             let question = subject.question(sample, eps);
