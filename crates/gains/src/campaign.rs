@@ -18,6 +18,8 @@ use crate::runner::{self, Stop};
 use crate::subject::{Source, Subject};
 use crate::{files, interrupt, progress, tell};
 
+pub use summary::counted;
+
 /// No limit but the user's patience.
 pub fn unlimited() -> Budget<'static> {
     Budget { interrupted: &interrupt::requested, memory: usize::MAX, ..Budget::default() }

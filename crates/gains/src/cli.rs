@@ -87,7 +87,7 @@ pub enum Command {
     /// models: mean absolute error, adversarial and certified ν-δ-robustness.
     Eval(EvalArgs),
     /// The largest certified and the smallest attacked radius of each sample, by bisection
-    #[command(after_help = radius::EXAMPLES)]
+    #[command(after_help = radius::EXAMPLES, mut_arg("timeout", |arg| arg.help(radius::TIMEOUT)))]
     Radius(RadiusArgs),
     /// Look for misclassified images, or badly predicted series, within eps by projected gradient descent
     Attack(AttackArgs),

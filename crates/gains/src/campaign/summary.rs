@@ -111,28 +111,34 @@ pub fn table(task: Task, plan: &Plan, radii: &[f64], lines: &[Line]) -> String {
 
 /// Why verdicts at a radius are unknown, in a line.
 fn reasons(eps: f64, several: bool, lines: &[Line]) -> Option<String> {
-    let mut counts: BTreeMap<&str, (usize, &Line)> = BTreeMap::new();
     let mine = lines.iter().filter(|line| line.eps == eps && line.verdict == VerdictWord::Unknown);
-    for line in mine {
-        counts.entry(line.reason_code.as_deref().unwrap_or_default()).or_insert((0, line)).0 += 1;
+    let why = |line: &Line| (line.reason_code.clone().unwrap_or_default(), line.reason.clone());
+    let place = if several { format!(" at eps {eps}") } else { String::new() };
+    counted(mine.map(why)).map(|told| format!("unknown{place}: {told}\n"))
+}
+
+/// Reasons, each a code and its words, counted and with what can be done; the most frequent first.
+pub fn counted(reasons: impl Iterator<Item = (String, Option<String>)>) -> Option<String> {
+    let mut counts: BTreeMap<String, (usize, Option<String>)> = BTreeMap::new();
+    for (code, words) in reasons {
+        counts.entry(code).or_insert((0, words)).0 += 1;
     }
     let mut counts: Vec<(usize, String)> =
-        counts.into_iter().map(|(code, (count, line))| (count, remedy(code, line))).collect();
+        counts.into_iter().map(|(code, (count, words))| (count, remedy(&code, words.as_deref()))).collect();
     counts.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
     let told: Vec<String> = counts.iter().map(|(count, words)| format!("{count} {words}")).collect();
-    let place = if several { format!(" at eps {eps}") } else { String::new() };
-    (!told.is_empty()).then(|| format!("unknown{place}: {}\n", told.join(", ")))
+    (!told.is_empty()).then(|| told.join(", "))
 }
 
 /// What a reason means and what can be done about it.
-fn remedy(code: &str, line: &Line) -> String {
+fn remedy(code: &str, words: Option<&str>) -> String {
     match code {
         "loose" => "by bounds that are too loose".into(),
         "time" => "out of time (--timeout)".into(),
         "memory" => "out of memory (--max-memory)".into(),
         "vertices" => "with too many trajectories (--max-vertices)".into(),
         "not-controlled" => "whose solver cannot be followed (see `gains model adapt`)".into(),
-        _ => format!("because {}", plain(line.reason.as_deref().unwrap_or("of an unknown reason"))),
+        _ => format!("because {}", plain(words.unwrap_or("of an unknown reason"))),
     }
 }
 

@@ -7,6 +7,9 @@ use clap::{Args, ValueEnum};
 use super::values::positive;
 use super::{BoundArgs, DataArgs, OutputArgs, PropertyArgs, RegionArgs, SeriesArgs, WorkArgs};
 
+/// What `--timeout` limits here.
+pub const TIMEOUT: &str = "Seconds per sample, all its radii together";
+
 /// Examples below the help text.
 pub const EXAMPLES: &str = "\
 Examples:

@@ -2,11 +2,13 @@
 
 mod search;
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::campaign::{budget, report_panic};
+use crate::campaign::{budget, counted, report_panic};
 use crate::cli::{Global, RadiusArgs, RegionArgs, WorkArgs};
 use crate::failure::{Failure, Outcome};
 use crate::panics::Panicked;
@@ -56,6 +58,8 @@ pub struct Survey<'a> {
     /// The certified radius of the sample that was done last: a good place to start.
     last: AtomicU64,
     finished: AtomicUsize,
+    /// Why no more was certified of samples an attack broke: their lines do not say.
+    stopped: Mutex<BTreeMap<usize, Reason>>,
 }
 
 /// What was found out about one sample.
@@ -78,7 +82,8 @@ impl<'a> Survey<'a> {
         stop: Stop<'a>,
     ) -> Self {
         let (last, finished) = (AtomicU64::new(0), AtomicUsize::new(0));
-        Self { subject, work, stop, plan, setting, range, last, finished }
+        let stopped = Mutex::default();
+        Self { subject, work, stop, plan, setting, range, last, finished, stopped }
     }
 
     fn run(&self, args: &RadiusArgs, global: &Global) -> Outcome {
@@ -174,6 +179,9 @@ impl<'a> Survey<'a> {
     /// The line of a sample: what is known at the largest radius, and the two that were looked for.
     fn line(&self, index: usize, surveyed: Surveyed) -> Line {
         let Surveyed { radii, findings, witness, elapsed } = surveyed;
+        if let (Some(reason), Ok(mut stopped)) = (&radii.reason, self.stopped.lock()) {
+            stopped.insert(index, reason.clone());
+        }
         let verdict = match (radii.wrong, witness) {
             (true, _) => Verdict::Misclassified,
             (false, _) if radii.certified >= self.range.max => Verdict::Verified,
@@ -189,6 +197,20 @@ impl<'a> Survey<'a> {
         };
         let line = Line::new(index, self.range.max, answer, self.subject, &self.setting);
         Line { radius: Some(radius), ..line }
+    }
+
+    /// Why no more was certified, in a line.
+    fn reasons(&self, lines: &[Line]) -> String {
+        let stopped = self.stopped.lock().map(|stopped| stopped.clone()).unwrap_or_default();
+        let why = |line: &Line| match (stopped.get(&line.index), &line.reason_code) {
+            (Some(reason), _) => Some((reason.code().to_string(), Some(reason.to_string()))),
+            (None, Some(code)) => Some((code.clone(), line.reason.clone())),
+            (None, None) => None,
+        };
+        let right = lines.iter().filter(|line| line.verdict != VerdictWord::Misclassified);
+        counted(right.filter_map(why))
+            .map(|told| format!("nothing larger certified: {told}\n"))
+            .unwrap_or_default()
     }
 
     fn timeout(&self) -> Duration {
@@ -210,7 +232,7 @@ impl<'a> Survey<'a> {
             self.setting.method,
             self.setting.arithmetic,
             self.range.max,
-            quantiles(lines),
+            quantiles(lines) + &self.reasons(lines),
             lines.len(),
             elapsed.as_secs_f64(),
             if threads == 1 { "" } else { "s" },

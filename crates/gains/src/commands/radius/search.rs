@@ -120,6 +120,11 @@ fn certify(range: Range, start: Option<f64>, probe: &mut impl Probe, radii: &mut
                 let attacked = shrink(range, radii.certified, radius, probe);
                 (radii.attacked, radii.reason, open) = (Some(attacked), None, Some(attacked));
             }
+            // No radius is small enough for that.
+            Found::Unknown(Reason::NotControlled) => {
+                (radii.reason, open) = (Some(Reason::NotControlled), Some(radius));
+                break;
+            }
             Found::Unknown(reason) => (radii.reason, open) = (Some(reason), Some(radius)),
             Found::Wrong => {
                 radii.wrong = true;
