@@ -36,13 +36,13 @@ fn parse_model<T>(path: Option<&Path>, parse: impl Fn(&[u8]) -> Result<T, ModelE
 /// A model file, a bundled one by its name, or the default one, as it is.
 pub fn model_bytes(path: Option<&Path>) -> Result<Cow<'static, [u8]>, Failure> {
     Ok(match path.map(|path| (path, bundled::find(path))) {
-        Some((path, None)) if !path.exists() => {
-            let missing = Failure::reading(path, &io::ErrorKind::NotFound.into());
-            return Err(
-                missing.hint("check the path; bundled networks go by their names, see `gains model list`")
-            );
+        Some((path, None)) => {
+            if let Err(error) = path.metadata() {
+                return Err(Failure::reading(path, &error)
+                    .hint("check the path; bundled networks go by their names, see `gains model list`"));
+            }
+            Cow::from(read_model_file(path)?)
         }
-        Some((path, None)) => Cow::from(read_model_file(path)?),
         Some((_, Some(entry))) => Cow::from(entry.bytes),
         None => Cow::from(bundled::MODELS[0].bytes),
     })
@@ -138,11 +138,11 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Outcome {
         });
         return written.map_err(|error| Failure::writing(path, &error));
     }
-    let mut name = path.file_name().map(|n| n.to_os_string()).ok_or_else(|| {
-        Failure::usage(format!("'{}' is not a file name", path.display())).hint("give a file, not a folder")
-    })?;
-    name.push(format!(".{}.partial", std::process::id()));
-    let temporary: PathBuf = path.with_file_name(name);
+    if path.file_name().is_none() {
+        return Err(Failure::usage(format!("'{}' is not a file name", path.display()))
+            .hint("give a file, not a folder"));
+    }
+    let temporary = temporary(path);
     let written = File::create(&temporary)
         .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
         .and_then(|()| std::fs::rename(&temporary, path));
@@ -150,6 +150,28 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Outcome {
         let _ = std::fs::remove_file(&temporary);
         Failure::writing(path, &error)
     })
+}
+
+/// Refuses a place that [`write_atomically`] could not write to, before the work whose result goes there.
+pub fn check_target(path: &Path) -> Outcome {
+    if is_special(path) {
+        // Opening a FIFO waits for whoever reads from it; what a device takes is only known by writing.
+        return Ok(());
+    }
+    if path.is_dir() || path.file_name().is_none() {
+        return Err(Failure::usage(format!("'{}' is a folder", path.display())).hint("give a file in it"));
+    }
+    let temporary = temporary(path);
+    let tried = File::create(&temporary);
+    let _ = std::fs::remove_file(&temporary);
+    tried.map(drop).map_err(|error| Failure::writing(path, &error))
+}
+
+/// A name beside a file for what is not finished.
+fn temporary(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.partial", std::process::id()));
+    path.with_file_name(name)
 }
 
 /// Whether a path is something that must not be replaced by a file: `/dev/stdout`, a FIFO.

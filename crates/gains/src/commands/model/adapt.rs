@@ -29,6 +29,7 @@ pub fn run(args: &AdaptArgs, global: &Global) -> Outcome {
             "fixed and controlled steps can be followed as they are; `gains certify` takes the model",
         ));
     }
+    args.out.as_deref().map(files::check_target).transpose()?;
     let reference = Model::new(files::load_model(Some(&args.model))?);
     let source = Source::open(&reference, &args.data, &args.series, &args.region)?;
     let study = Study { args, source: &source, description: &description, tensors: &tensors, free: &free };
