@@ -158,7 +158,10 @@ pub(super) fn npz(bytes: &[u8], wanted: Wanted<'_>) -> Result<OwnInputs, Fault> 
         labels.check()?;
         let count = labels.samples;
         let within = |fault| Fault::Within { key: shorten(key), fault: Box::new(fault) };
-        let labels: Vec<Label> = labels.into_labels().map_err(within)?;
+        let labels: Vec<Label> = match labels.entries() {
+            0 | 1 => labels.into_labels().map_err(within)?,
+            each => labels.values.chunks(each).map(|row| Label::Numbers(row.to_vec())).collect(),
+        };
         if count != inputs.samples {
             return Err(Fault::Archive(format!("{count} labels for {} samples", inputs.samples)));
         }

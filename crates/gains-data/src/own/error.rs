@@ -40,6 +40,9 @@ pub enum Fault {
     /// Damaged compression.
     #[error("it cannot be decompressed: {0}")]
     Gzip(#[source] io::Error),
+    /// Not a byte, or white space alone.
+    #[error("it is empty")]
+    Nothing,
     /// There is nothing in it.
     #[error("it holds no sample")]
     Empty,
@@ -111,6 +114,9 @@ pub enum Fault {
     /// Two columns of one name.
     #[error("it has two columns '{0}'")]
     TwoColumns(String),
+    /// A column of labels that is named twice.
+    #[error("--label-column names '{0}' twice")]
+    LabelTwice(String),
     /// No such column.
     #[error("it has no column '{wanted}'; there are: {there}")]
     Column {
@@ -188,7 +194,7 @@ impl Fault {
     fn hint(&self) -> &'static str {
         match self {
             Self::Within { fault, .. } => fault.hint(),
-            Self::Unknown | Self::Empty | Self::NoAxis => {
+            Self::Unknown | Self::Nothing | Self::Empty | Self::NoAxis => {
                 "`gains data formats` shows what each format looks like"
             }
             Self::OnePicture | Self::NoPictures => "make it FOLDER/CLASS/NAME.png and give FOLDER",
@@ -203,7 +209,7 @@ impl Fault {
             Self::Table(_) | Self::NoHeader(_) | Self::TwoColumns(_) => {
                 "the first line names the columns, every other holds one sample"
             }
-            Self::Column { .. } => "names are taken as they stand in the first line",
+            Self::Column { .. } | Self::LabelTwice(_) => "names are taken as they stand in the first line",
             Self::NotNumber { .. } => "all columns but that of --label-column hold numbers",
             Self::NoLabel { .. } => "give every sample a label, or leave --label-column out",
             Self::NoColumns => "--label-column is for .csv; others take --labels FILE",

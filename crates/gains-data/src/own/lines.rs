@@ -1,11 +1,15 @@
 //! Lines of JSON: one sample each.
 
+use std::fmt;
+
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::array::{first_line, shorten};
 use super::{Fault, Label, MOST_ENTRIES, Numbers, OwnInputs};
 
-/// Reads lines `{"x": [...], "y": 3}`; `x` may be nested lists, `y` a number or the name of a class.
+/// Reads lines `{"x": [...], "y": 3}`; `x` may be nested lists, `y` a number, several in a list, or the name of a class.
 pub(super) fn parse(bytes: &[u8]) -> Result<OwnInputs, Fault> {
     let text = std::str::from_utf8(bytes).map_err(|_| Fault::Unknown)?;
     let mut shape: Option<Vec<usize>> = None;
@@ -23,6 +27,15 @@ pub(super) fn parse(bytes: &[u8]) -> Result<OwnInputs, Fault> {
         if *first != axes {
             return Err(wrong(format!("its x has the axes {axes:?}, those before have {first:?}")));
         }
+        if let (Some(before), Some(now)) = (labels.first(), &y)
+            && count(before) != count(now)
+        {
+            return Err(wrong(format!(
+                "its y has the axes {:?}, those before have {:?}",
+                count(now),
+                count(before)
+            )));
+        }
         labels.extend(y);
         samples += 1;
         if !labels.is_empty() && labels.len() != samples {
@@ -34,33 +47,74 @@ pub(super) fn parse(bytes: &[u8]) -> Result<OwnInputs, Fault> {
     Ok(OwnInputs { samples, shape, values, numbers, columns: None, labels, classes: None })
 }
 
+/// The keys of an object and their values, as they stand there: a map would keep the last of two that are alike.
+struct Pairs(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Pairs;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Pairs, M::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+
+        deserializer.deserialize_map(Object)
+    }
+}
+
 fn sample(line: &str) -> Result<(Value, Option<Label>), String> {
-    let object = match serde_json::from_str::<Value>(line) {
-        Ok(Value::Object(object)) => object,
-        Ok(_) => return Err("it is no JSON object".into()),
-        Err(error) => return Err(first_line(&error.to_string())),
-    };
+    if !line.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(line).is_ok() {
+        return Err("it is no JSON object, which begins with {".into());
+    }
+    let Pairs(pairs) = serde_json::from_str(line).map_err(|error| first_line(&error.to_string()))?;
     let (mut x, mut y) = (None, None);
-    for (key, value) in object {
+    for (key, value) in pairs {
         let place = match key.as_str() {
             "x" | "inputs" => &mut x,
             "y" | "label" => &mut y,
             other => return Err(format!("its key '{}' is not known", shorten(other))),
         };
         if place.replace(value).is_some() {
-            return Err(format!("it says '{key}' twice, in two words"));
+            return Err(format!("it says '{key}' twice"));
         }
     }
     let x = x.ok_or("it has no 'x'")?;
     let y = match y {
         None | Some(Value::Null) => None,
         Some(Value::String(name)) => Some(Label::Name(name)),
+        Some(Value::Array(list)) => {
+            let numbers: Option<Vec<f64>> = list.iter().map(Value::as_f64).collect();
+            let numbers = numbers.filter(|numbers| !numbers.is_empty());
+            Some(Label::Numbers(numbers.ok_or_else(|| {
+                format!("its y is {}, not a list of numbers", shorten(&Value::Array(list).to_string()))
+            })?))
+        }
         Some(value) => {
             let number = value.as_f64().filter(|number| number.is_finite());
             Some(Label::Number(number.ok_or_else(|| format!("its y is {}", shorten(&value.to_string())))?))
         }
     };
     Ok((x, y))
+}
+
+/// How many numbers a list of them has; nothing for what is no list.
+fn count(label: &Label) -> Vec<usize> {
+    match label {
+        Label::Numbers(numbers) => vec![numbers.len()],
+        Label::Number(_) | Label::Name(_) | Label::Written(..) => Vec::new(),
+    }
 }
 
 /// Appends all numbers of nested lists; all lists of one depth have one length. `first` is where the numbers of the sample

@@ -65,6 +65,8 @@ pub enum Label {
     Name(String),
     /// A number as a table writes it, which may be the name of a class as well.
     Written(String, f64),
+    /// Several numbers, which are no class.
+    Numbers(Vec<f64>),
 }
 
 impl Label {
@@ -72,6 +74,15 @@ impl Label {
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Number(number) | Self::Written(_, number) => Some(*number),
+            Self::Name(_) | Self::Numbers(_) => None,
+        }
+    }
+
+    /// The numbers it is, or may be: one or several.
+    pub fn numbers(&self) -> Option<&[f64]> {
+        match self {
+            Self::Number(number) | Self::Written(_, number) => Some(std::slice::from_ref(number)),
+            Self::Numbers(numbers) => Some(numbers),
             Self::Name(_) => None,
         }
     }
@@ -80,7 +91,7 @@ impl Label {
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::Name(name) | Self::Written(name, _) => Some(name),
-            Self::Number(_) => None,
+            Self::Number(_) | Self::Numbers(_) => None,
         }
     }
 }
@@ -105,6 +116,37 @@ pub fn classes_of(labels: &[Label], count: usize, names: &[String]) -> Result<Ve
         found.ok_or(index)
     };
     labels.iter().enumerate().map(class).collect()
+}
+
+/// What the classes of a network with so many are called for the pictures of folders: as the network calls them where it
+/// knows all folders, and like the folders, in their order, where it knows none and there is one for each class. Anything
+/// in between would take pictures of one class for those of another.
+///
+/// # Errors
+///
+/// The first folder that is no class, and whether others are.
+pub fn folder_classes(
+    folders: &[String],
+    count: usize,
+    names: &[String],
+) -> Result<Vec<String>, StrangeFolder> {
+    let Some(strange) = folders.iter().find(|folder| !names.contains(folder)) else {
+        return Ok(names.to_vec());
+    };
+    let others_fit = folders.iter().any(|folder| names.contains(folder));
+    if !others_fit && folders.len() == count {
+        return Ok(folders.to_vec());
+    }
+    Err(StrangeFolder { name: strange.clone(), others_fit })
+}
+
+/// A folder of pictures that is no class of a network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StrangeFolder {
+    /// What it is called.
+    pub name: String,
+    /// Whether other folders are called like classes.
+    pub others_fit: bool,
 }
 
 /// Samples that were read.
@@ -247,6 +289,8 @@ enum Format {
 
 /// By the ending of the name, else by the first bytes.
 fn format_of(bytes: &[u8], path: &Path) -> Result<Format, Fault> {
+    let mut text = bytes.iter().filter(|byte| !byte.is_ascii_whitespace());
+    let Some(first) = text.next() else { return Err(Fault::Nothing) };
     let endings = [
         ("npy", Format::Npy),
         ("npz", Format::Npz),
@@ -257,13 +301,16 @@ fn format_of(bytes: &[u8], path: &Path) -> Result<Format, Fault> {
     if let Some((_, format)) = endings.into_iter().find(|(ending, _)| has_ending(path, ending)) {
         return Ok(format);
     }
-    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     match bytes {
         [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => Ok(Format::Npy),
         [b'P', b'K', 3 | 5, 4 | 6, ..] => Ok(Format::Npz),
         [0, 0, 8 | 9 | 11..=14, 1..=255, ..] => Ok(Format::Idx),
         [0x89, b'P', b'N', b'G', ..] => Err(Fault::OnePicture),
-        _ if first == Some(&b'{') => Ok(Format::Lines),
+        _ if *first == b'{' => Ok(Format::Lines),
+        // A list is JSON, though none that is read; what is wrong is better said of JSON than of a table.
+        _ if *first == b'[' && text.next().is_some_and(|next| b"0123456789-[{]".contains(next)) => {
+            Ok(Format::Lines)
+        }
         _ if std::str::from_utf8(bytes).is_ok() => Ok(Format::Csv),
         _ => Err(Fault::Unknown),
     }

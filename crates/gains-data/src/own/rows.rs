@@ -19,21 +19,16 @@ pub(super) fn parse(bytes: &[u8], wanted: Wanted<'_>) -> Result<OwnInputs, Fault
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes);
     let header = reader.headers().map_err(broken)?.clone();
     let mut columns = names_of(&header)?;
-    let label = match wanted.label_column {
-        None => None,
-        Some(name) => Some(columns.iter().position(|column| column == name).ok_or_else(|| {
-            let there = columns.iter().take(20).map(|column| shorten(column)).collect::<Vec<_>>().join(", ");
-            Fault::Column { wanted: shorten(name), there }
-        })?),
-    };
+    let label = labels_of(&columns, wanted.label_column)?;
     let single = wanted.only_labels && columns.len() == 1;
     let (mut values, mut labels, mut samples) = (Vec::new(), Vec::new(), 0);
+    let mut several: Vec<(usize, f64)> = Vec::new();
     for row in reader.records() {
         let row = row.map_err(broken)?;
         let line = row.position().map_or(0, csv::Position::line);
         samples += 1;
         for (at, cell) in row.iter().enumerate() {
-            if single || label == Some(at) {
+            if single || label[..] == [at] {
                 if cell.is_empty() {
                     return Err(Fault::NoLabel { line, column: columns[at].clone() });
                 }
@@ -41,8 +36,20 @@ pub(super) fn parse(bytes: &[u8], wanted: Wanted<'_>) -> Result<OwnInputs, Fault
                 labels.push(cell.parse().map_or_else(|_| Label::Name(cell.to_owned()), written));
                 continue;
             }
-            let not_number = |_| Fault::NotNumber { line, column: columns[at].clone(), text: shorten(cell) };
-            values.push(cell.parse::<f64>().map_err(not_number)?);
+            let not_number = || Fault::NotNumber { line, column: columns[at].clone(), text: shorten(cell) };
+            let number = cell.parse::<f64>().map_err(|_| not_number())?;
+            if !label.contains(&at) {
+                values.push(number);
+            } else if number.is_finite() {
+                several.push((at, number));
+            } else {
+                return Err(not_number());
+            }
+        }
+        if label.len() > 1 {
+            let of = |at: &usize| several.iter().find(|(column, _)| column == at).map(|found| found.1);
+            labels.push(Label::Numbers(label.iter().filter_map(of).collect()));
+            several.clear();
         }
         if values.len() > MOST_ENTRIES {
             return Err(Fault::TooMany);
@@ -50,12 +57,35 @@ pub(super) fn parse(bytes: &[u8], wanted: Wanted<'_>) -> Result<OwnInputs, Fault
     }
     if single {
         columns.clear();
-    } else if let Some(at) = label {
-        columns.remove(at);
+    } else {
+        let mut at = 0..;
+        columns.retain(|_| !label.contains(&at.next().unwrap_or(0)));
     }
-    let labels = (single || label.is_some()).then_some(labels);
+    let labels = (single || !label.is_empty()).then_some(labels);
     let (shape, columns) = (vec![columns.len()], Some(columns));
     Ok(OwnInputs { samples, shape, values, numbers: Numbers::Plain, columns, labels, classes: None })
+}
+
+/// The columns of the labels: one, or several with commas between their names.
+fn labels_of(columns: &[String], wanted: Option<&str>) -> Result<Vec<usize>, Fault> {
+    let Some(wanted) = wanted else { return Ok(Vec::new()) };
+    let place = |name: &str| columns.iter().position(|column| column == name);
+    if let Some(at) = place(wanted) {
+        return Ok(vec![at]);
+    }
+    let mut found = Vec::new();
+    for name in wanted.split(',').map(str::trim) {
+        let missing = || {
+            let there = columns.iter().take(20).map(|column| shorten(column)).collect::<Vec<_>>().join(", ");
+            Fault::Column { wanted: shorten(name), there }
+        };
+        let at = place(name).ok_or_else(missing)?;
+        if found.contains(&at) {
+            return Err(Fault::LabelTwice(shorten(name)));
+        }
+        found.push(at);
+    }
+    Ok(found)
 }
 
 /// The names of the columns, each once.

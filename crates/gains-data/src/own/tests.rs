@@ -79,12 +79,57 @@ fn tables_and_lines_name_what_is_wrong() {
     refused("x.jsonl", b"{\"x\": [1], \"y\": 0}\n{\"x\": [1]}\n", "line 2: either all");
     refused("x.jsonl", b"{\"x\": [1], \"z\": 0}\n", "key 'z'");
     refused("x.jsonl", b"{\"x\": [1e400]}\n", "line 1");
+    refused("x.jsonl", b"{\"x\": [1], \"x\": [2]}\n", "line 1: it says 'x' twice");
+    refused("x.jsonl", b"{\"y\": 1, \"x\": [1], \"label\": 2}\n", "twice");
+    refused("-", b"[1,2]", "line 1: it is no JSON object");
+    refused("-", b" \n", "it is empty");
+    refused("x.csv", b"", "it is empty");
     refused("x.jsonl", &b"[".repeat(100_000), "line 1");
     refused("x", b"\xff\xfe\xfd", "neither");
     refused("x", b"\x89PNG\r\n", "one picture");
     let labelled = parse_inputs(b"a,y\n1,cat\n2,3\n", Path::new("x.csv"), Some("y")).unwrap();
     assert_eq!(labelled.labels, Some(vec![Label::Name("cat".into()), Label::Written("3".into(), 3.0)]));
     assert_eq!((labelled.columns, labelled.values), (Some(vec!["a".into()]), vec![1.0, 2.0]));
+}
+
+#[test]
+fn labels_may_be_several_numbers() {
+    let two =
+        |labels: Vec<Label>| labels == [Label::Numbers(vec![0.5, 2.0]), Label::Numbers(vec![-1.0, 0.0])];
+    let table = |column: &str| {
+        parse_inputs(b"p,a,q\n0.5,7,2\n-1,8,0\n", Path::new("x.csv"), Some(column)).map_err(|e| e.to_string())
+    };
+    let inputs = table("p, q").unwrap();
+    assert_eq!((inputs.columns, inputs.values), (Some(vec!["a".into()]), vec![7.0, 8.0]));
+    assert!(two(inputs.labels.unwrap()));
+    assert_eq!(table("q,p").unwrap().labels.unwrap()[0], Label::Numbers(vec![2.0, 0.5]));
+    assert!(table("p,p").unwrap_err().contains("twice") && table("p,r").unwrap_err().contains("'r'"));
+    let lines = b"{\"x\": [1], \"y\": [0.5, 2]}\n{\"x\": [2], \"y\": [-1, 0]}\n";
+    assert!(two(parsed("x.jsonl", lines).unwrap().labels.unwrap()));
+    refused("x.jsonl", b"{\"x\": [1], \"y\": [0.5, 2]}\n{\"x\": [2], \"y\": [1]}\n", "line 2: its y");
+    refused("x.jsonl", b"{\"x\": [1], \"y\": [[1, 2]]}\n", "not a list of numbers");
+    let doubles: Vec<u8> = [0.5_f64, 2.0, -1.0, 0.0].iter().flat_map(|v| v.to_le_bytes()).collect();
+    let mut archive = zip::ZipWriter::new(io::Cursor::new(Vec::new()));
+    for (name, axes) in [("x.npy", "2,2"), ("y.npy", "2,2")] {
+        archive.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
+        io::Write::write_all(&mut archive, &fuzz::npy("<f8", axes, &doubles)).unwrap();
+    }
+    let archive = archive.finish().unwrap().into_inner();
+    assert!(two(parsed("x.npz", &archive).unwrap().labels.unwrap()));
+}
+
+/// A picture of one class is never taken for one of another.
+#[test]
+fn folders_are_classes_by_name_or_all_by_order() {
+    let names = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let known = names(&["0", "1", "2"]);
+    let classes = |folders: &[&str]| folder_classes(&names(folders), 3, &known);
+    assert_eq!(classes(&["2"]), Ok(known.clone()));
+    assert_eq!(classes(&["a", "b", "c"]), Ok(names(&["a", "b", "c"])));
+    let strange = |name: &str, others_fit| Err(StrangeFolder { name: name.into(), others_fit });
+    assert_eq!(classes(&["1", "cat"]), strange("cat", true));
+    assert_eq!(classes(&["0", "1", "cat"]), strange("cat", true));
+    assert_eq!(classes(&["cat"]), strange("cat", false));
 }
 
 /// Classes may be called by numbers that are not their own.

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use gains_core::description::Task;
 use gains_core::{BoxVec, Interval, Network, Shape};
 use gains_data::Dataset;
-use gains_data::own::{self, Label, Numbers, OwnInputs};
+use gains_data::own::{self, Label, Numbers, OwnInputs, StrangeFolder};
 use sha2::{Digest, Sha256};
 
 use super::classes::Collection;
@@ -66,8 +66,9 @@ impl OwnSource {
         if let Some([lower, upper]) = &boxes {
             check_boxes(&values, lower, upper, &entries)?;
         }
-        let classes = class_names(network, read.inputs.classes.as_deref());
-        let truth = if regression { truth_of(read.truth, &read.inputs, network, count)? } else { None };
+        let classes = class_names(network, read.inputs.classes.as_deref(), &read.name)?;
+        let known = read.labels.as_deref();
+        let truth = if regression { truth_of(read.truth, known, network, count)? } else { None };
         let labels = match &read.labels {
             _ if regression => None,
             None => None,
@@ -161,7 +162,7 @@ impl Given {
         {
             return Err(differ("the two files of --box", lower, upper));
         }
-        let (inputs, nominal, path) = match (&args.inputs, &boxes) {
+        let (mut inputs, nominal, path) = match (&args.inputs, &boxes) {
             (Some(path), _) => (read_inputs(path, args.label_column.as_deref())?, Nominal::Given, path),
             (None, Some([lower, _])) => (lower.clone(), Nominal::Middle, &args.boxes[0]),
             (None, None) => {
@@ -172,6 +173,10 @@ impl Given {
             && (lower.samples, &lower.shape) != (inputs.samples, &inputs.shape)
         {
             return Err(differ("--inputs and --box", &inputs, lower));
+        }
+        if args.labels.is_some() {
+            // They say which class is meant, whatever folders are called.
+            inputs.classes = None;
         }
         let (labels, truth) = match &args.labels {
             Some(path) if !regression => (Some(own::read_labels(path)?), None),
@@ -297,13 +302,25 @@ fn misfit(inputs: &OwnInputs, shape: Shape, name: &str) -> Failure {
 }
 
 /// What classes are called: by the model, unless they were read from folders it does not know.
-fn class_names(network: &Network, folders: Option<&[String]>) -> Vec<String> {
-    let classes = match &network.description.task {
-        Task::Classification { classes } => &classes[..],
-        _ => &[],
-    };
-    let strange = folders.filter(|names| names.iter().any(|name| !classes.contains(name)));
-    strange.unwrap_or(classes).to_vec()
+fn class_names(network: &Network, folders: Option<&[String]>, name: &str) -> Result<Vec<String>, Failure> {
+    let Task::Classification { classes } = &network.description.task else { return Ok(Vec::new()) };
+    let Some(folders) = folders else { return Ok(classes.clone()) };
+    let count = network.outputs();
+    own::folder_classes(folders, count, classes).map_err(|StrangeFolder { name: strange, others_fit }| {
+        let message = match others_fit {
+            true => format!("the folder '{strange}' of '{name}' is no class of the model, others of it are"),
+            false => format!(
+                "the folders of '{name}' ('{strange}'…) are no classes of the model, and {} are not one for each of its {count}",
+                folders.len()
+            ),
+        };
+        let first: Vec<&str> = classes.iter().take(20).map(String::as_str).collect();
+        let dots = if classes.len() > first.len() { ", …" } else { "" };
+        Failure::usage(message).hint(match &first[..] {
+            [] => "give a folder for each class, or say which sample is what with --labels".into(),
+            first => format!("name folders after classes ({}{dots}), or give --labels", first.join(", ")),
+        })
+    })
 }
 
 /// Labels as classes of a network.
@@ -312,6 +329,7 @@ fn classes_of(labels: &[Label], outputs: usize, names: &[String]) -> Result<Vec<
         let text = match &labels[index] {
             Label::Number(number) | Label::Written(_, number) => number.to_string(),
             Label::Name(name) => format!("'{name}'"),
+            Label::Numbers(numbers) => format!("{} numbers", numbers.len()),
         };
         let last = outputs.saturating_sub(1);
         let message = format!("the label of sample {index} is {text}, the model has the classes 0 to {last}");
@@ -325,24 +343,24 @@ fn classes_of(labels: &[Label], outputs: usize, names: &[String]) -> Result<Vec<
 /// What is known to be true: one number for each output, from `--labels` or from what the inputs say themselves.
 fn truth_of(
     given: Option<OwnInputs>,
-    inputs: &OwnInputs,
+    labels: Option<&[Label]>,
     network: &Network,
     count: usize,
 ) -> Result<Option<Vec<f64>>, Failure> {
     let outputs = network.outputs();
-    let (samples, each, values) = match (given, &inputs.labels) {
+    let (samples, each, values) = match (given, labels) {
         (Some(given), _) => (given.samples, given.entries(), given.values),
         (None, Some(labels)) => {
-            let number = |(index, label): (usize, &Label)| {
-                label.number().ok_or_else(|| {
+            let rows = labels.iter().enumerate().map(|(index, label)| {
+                label.numbers().ok_or_else(|| {
                     let name = label.name().unwrap_or_default();
                     let message =
                         format!("the value of sample {index} is '{name}', the model predicts numbers");
                     Failure::usage(message).hint("give one number for each output")
                 })
-            };
-            let values: Vec<f64> = labels.iter().enumerate().map(number).collect::<Result<_, _>>()?;
-            (labels.len(), 1, values)
+            });
+            let rows = rows.collect::<Result<Vec<&[f64]>, Failure>>()?;
+            (labels.len(), rows.first().map_or(1, |row| row.len()), rows.concat())
         }
         (None, None) => return Ok(None),
     };

@@ -202,7 +202,7 @@ fn table(path: &Path, columns: &[&str]) -> Result<Vec<(String, Vec<f64>)>, Failu
     let name = |at: usize| match read.labels.as_ref().map(|names| &names[at]) {
         Some(Label::Name(name)) => name.clone(),
         Some(Label::Number(number) | Label::Written(_, number)) => number.to_string(),
-        None => at.to_string(),
+        Some(Label::Numbers(_)) | None => at.to_string(),
     };
     Ok((0..read.samples).map(|at| (name(at), read.sample(at).to_vec())).collect())
 }

@@ -240,7 +240,37 @@ fn classes_go_by_their_names() {
         fs::create_dir_all(scene.folder.path().join("png").join(name)).unwrap();
         fs::write(scene.folder.path().join("png").join(name).join("0.png"), bytes).unwrap();
     }
-    assert_eq!(scene.predictions(&["--inputs", &scene.path("png")]), [(Some(1), 1), (Some(0), 0)]);
+    let png = scene.path("png");
+    assert_eq!(scene.predictions(&["--inputs", &png]), [(Some(1), 1), (Some(0), 0)]);
+    // No picture is taken for one of another class than its folder says.
+    let ask = scene.ask("predict", &["--inputs", &png]);
+    fs::rename(Path::new(&png).join("dark"), Path::new(&png).join("cat")).unwrap();
+    assert!(fails(&ask, 2, "the folder 'cat' of 'png' is no class").contains("(dark, bright)"));
+    let labels = scene.write("y.csv", "class\nbright\ndark\n");
+    let labelled = scene.predictions(&["--inputs", &png, "--labels", &labels]);
+    assert_eq!(labelled, [(Some(1), 1), (Some(0), 0)]);
+    fs::remove_dir_all(Path::new(&png).join("bright")).unwrap();
+    fails(&ask, 2, "1 are not one for each of its 2");
+    fs::create_dir(Path::new(&png).join("tree")).unwrap();
+    assert_eq!(scene.predictions(&["--inputs", &png]), [(Some(0), 0)]);
+}
+
+/// Networks that predict several numbers are told the truth by tables and lines of JSON, too.
+#[test]
+fn several_numbers_are_labels_of_regression() {
+    let mut model = two_numbers();
+    model.description.task = Task::Regression { outputs: Vec::new(), units: Default::default() };
+    let folder = tempfile::tempdir().unwrap();
+    let model = saved(folder.path(), "numbers", model);
+    let scene = Scene { folder, model };
+    let lines = scene.write("x.jsonl", "{\"x\": [0.5, 0.25], \"y\": [0.2, 0.1]}\n");
+    let table = scene.write("x.csv", "a,p,b,q\n0.5,0.2,0.25,0.1\n");
+    let said = |more: &[&str]| ok(&scene.ask("predict", &[more, &["--json"]].concat()));
+    let of_table = said(&["--inputs", &table, "--label-column", "p,q"]);
+    assert_eq!(said(&["--inputs", &lines]), of_table);
+    assert!(of_table.contains("0.2") && of_table.contains("0.1"), "{of_table}");
+    let ask = scene.ask("predict", &["--inputs", &table, "--label-column", "p"]);
+    fails(&ask, 2, "");
 }
 
 /// The margin of (0.7, 0.3) is 0.4 less twice eps, √2 eps, or eps.
@@ -295,7 +325,7 @@ fn ranges_and_radii_of_features_and_boxes_say_what_moves() {
     for (flag, first, second) in [("--feature-eps", "b=0.1", "1=0.3"), ("--range", "a=0.6,1", "0=0,1")] {
         for twice in [[first, second], [second, first]] {
             let args = [&base[..], &["--eps", "0.25", flag, twice[0], flag, twice[1]]].concat();
-            let output = scene.ask("certify", &args);
+            let output = run(&scene.ask("certify", &args));
             assert_eq!(output.status.code(), Some(2), "{args:?}");
             assert!(stderr(&output).contains("names one entry twice, as"), "{}", stderr(&output));
         }

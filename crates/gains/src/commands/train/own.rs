@@ -22,8 +22,8 @@ pub struct Own {
     pub standard: Option<(Vec<f64>, Vec<f64>)>,
     /// Radii for an eps of 1 by column, if they differ: what `--feature-eps` takes.
     radii: Option<Vec<(String, f64)>>,
-    /// The samples of the test as a table, if they are one.
-    test: Option<String>,
+    /// The samples of the test as a table, if they are one, and the columns of their labels.
+    test: Option<(String, String)>,
     /// Which samples were held back.
     division: Division,
     /// What to type to name the inputs.
@@ -86,7 +86,8 @@ impl Own {
                 .then(|| (single(&mean), single(&deviation))),
             radii: (data.unit == Unit::Deviation)
                 .then(|| names.iter().cloned().zip(radii.iter().map(|r| f64::from(*r))).collect()),
-            test: table(&inputs, data, &names, &division.test),
+            test: table(&inputs, data, &names, &division.test)
+                .map(|text| (text, label_columns(inputs.labels.as_deref().unwrap_or(&[]), data).join(","))),
             division,
             flags: flags(path, data),
         };
@@ -104,7 +105,7 @@ impl Own {
             list(test)
         );
         let mut files = vec![(super::folder::SPLIT, split)];
-        if let Some(test) = &self.test {
+        if let Some((test, _)) = &self.test {
             files.push((super::folder::TEST, test.clone()));
         }
         if let (Some(radii), Some(eps)) = (&self.radii, eps) {
@@ -117,15 +118,12 @@ impl Own {
     /// What follows `--model` in commands about the samples of the test.
     pub fn command(&self, folder: &Path, data: &DataConfig, eps: Option<f64>) -> String {
         let mut text = match &self.test {
-            Some(_) => {
-                let column = data.label_column.as_deref().unwrap_or("label");
-                format!(
-                    " --inputs {} --label-column {}",
-                    quoted(&folder.join(super::folder::TEST)),
-                    cell(column)
-                )
-            }
-            None => self.flags.clone(),
+            Some((_, columns)) => format!(
+                " --inputs {} --label-column {}",
+                quoted(&folder.join(super::folder::TEST)),
+                quoted(Path::new(columns))
+            ),
+            None => format!("{}{}", self.flags, samples(&self.division.test)),
         };
         if let Some(scale) = data.scale.filter(|scale| *scale != 1.0) {
             text += &format!(" --scale {scale}");
@@ -143,6 +141,20 @@ impl Own {
         }
         text
     }
+}
+
+/// The flag that chooses the samples of a test, as far as a line of a shell is read by anyone.
+fn samples(test: &[usize]) -> String {
+    const MOST: usize = 500;
+    // They are in no order, so that the first are like all.
+    let mut chosen = test[..test.len().min(MOST)].to_vec();
+    chosen.sort_unstable();
+    let runs = chosen.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
+        [one] => one.to_string(),
+        run => format!("{}..{}", run[0], run[0] + run.len()),
+    });
+    let list = runs.collect::<Vec<_>>().join(",");
+    if list.is_empty() { list } else { format!(" --samples {list}") }
 }
 
 fn gather(values: &[f32], each: usize, order: &[usize]) -> Vec<f32> {
@@ -211,6 +223,12 @@ fn truth_of(config: &Config, data: &DataConfig, inputs: &OwnInputs) -> Result<(T
         Some(path) => Some(own::read_labels(Path::new(path))?),
         None => inputs.labels.clone(),
     };
+    if let Some(several) = labels.iter().flatten().find(|label| matches!(label, Label::Numbers(_))) {
+        return Err(Failure::usage(format!("the label of a sample is {}, a class is one", text(several)))
+            .hint(
+                "give one class for each sample; numbers are predicted with criterion.type = \"squared\"",
+            ));
+    }
     let Some(labels) = labels else {
         return Err(Failure::usage("no classes are known of the samples")
             .hint("name their column with data.label_column (--label-column), or a file with data.labels"));
@@ -235,6 +253,7 @@ fn text(label: &Label) -> String {
     match label {
         Label::Number(number) => number.to_string(),
         Label::Name(name) | Label::Written(name, _) => name.clone(),
+        Label::Numbers(numbers) => format!("{} numbers", numbers.len()),
     }
 }
 
@@ -269,7 +288,8 @@ fn class_names(labels: &[Label], folders: Option<&[String]>) -> Result<Classes, 
 
 /// Numbers to predict: of a file, or of one column.
 fn numbers_of(data: &DataConfig, inputs: &OwnInputs) -> Result<(Task, Truth), Failure> {
-    let (each, values, names) = match (&data.labels, &inputs.labels) {
+    // Folders are classes, which are nothing to predict.
+    let (each, values, names) = match (&data.labels, inputs.named_labels()) {
         (Some(path), _) => {
             let read = own::read_inputs(Path::new(path), None)?;
             fits(read.samples, inputs.samples)?;
@@ -277,14 +297,15 @@ fn numbers_of(data: &DataConfig, inputs: &OwnInputs) -> Result<(Task, Truth), Fa
             (each, read.values, read.columns.unwrap_or_default())
         }
         (None, Some(labels)) => {
-            let number = |label: &Label| {
-                label.number().ok_or_else(|| {
+            let numbers = |label| {
+                Label::numbers(label).ok_or_else(|| {
                     Failure::usage(format!("the value '{}' is no number to predict", text(label)))
                         .hint("choose another column, or a criterion for classes")
                 })
             };
-            let values = labels.iter().map(number).collect::<Result<Vec<f64>, Failure>>()?;
-            (1, values, data.label_column.iter().cloned().collect())
+            let rows = labels.iter().map(numbers).collect::<Result<Vec<&[f64]>, Failure>>()?;
+            let names = if data.label_column.is_some() { label_columns(&labels, data) } else { Vec::new() };
+            (rows.first().map_or(1, |row| row.len()), rows.concat(), names)
         }
         (None, None) => {
             return Err(Failure::usage("no numbers to predict are known of the samples").hint(
@@ -336,16 +357,31 @@ fn table(inputs: &OwnInputs, data: &DataConfig, names: &[String], samples: &[usi
     if inputs.shape.len() != 1 || samples.is_empty() {
         return None;
     }
-    let label = data.label_column.as_deref().unwrap_or("label");
-    let mut text: String = names.iter().map(|name| format!("{},", cell(name))).collect();
-    text += &format!("{}\n", cell(label));
+    let columns: Vec<String> =
+        names.iter().chain(&label_columns(labels, data)).map(|name| cell(name)).collect();
+    let mut text = format!("{}\n", columns.join(","));
     for sample in samples {
         for value in inputs.sample(*sample) {
             text += &format!("{value},");
         }
-        text += &format!("{}\n", cell(&self::text(&labels[*sample])));
+        let label = match &labels[*sample] {
+            Label::Numbers(numbers) => numbers.iter().map(f64::to_string).collect::<Vec<_>>().join(","),
+            label => cell(&self::text(label)),
+        };
+        text += &format!("{label}\n");
     }
     Some(text)
+}
+
+/// What the columns of labels in a table are called: one for each number of a label.
+fn label_columns(labels: &[Label], data: &DataConfig) -> Vec<String> {
+    let name = data.label_column.as_deref().unwrap_or("label");
+    let each = match labels.first() {
+        Some(Label::Numbers(numbers)) => numbers.len(),
+        _ => return vec![name.to_owned()],
+    };
+    let parts: Vec<String> = name.split(',').map(|part| part.trim().to_owned()).collect();
+    if parts.len() == each { parts } else { (0..each).map(|at| format!("{name}{at}")).collect() }
 }
 
 /// A name as a cell of a table.
@@ -360,7 +396,7 @@ fn flags(path: &Path, data: &DataConfig) -> String {
         text += &format!(" --labels {}", quoted(&PathBuf::from(labels)));
     }
     if let Some(column) = &data.label_column {
-        text += &format!(" --label-column {}", cell(column));
+        text += &format!(" --label-column {}", quoted(Path::new(column)));
     }
     match data.layout {
         Some(Layout::Nhwc) => text + " --layout nhwc",
