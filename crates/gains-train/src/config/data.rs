@@ -82,7 +82,7 @@ pub enum Unit {
 
 /// What classes weigh in the loss.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", from = "Said")]
 pub enum ClassWeights {
     /// Every sample the same.
     #[default]
@@ -92,6 +92,31 @@ pub enum ClassWeights {
     /// These numbers, one for each class.
     #[serde(untagged)]
     Each(Vec<f64>),
+}
+
+/// [`ClassWeights`] as they are written, so that what is none of them is answered with what there is.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "must be \"equal\", \"balanced\" or a number for each class, e.g. [1, 2.5]")]
+enum Said {
+    Word(Word),
+    Each(Vec<f64>),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Word {
+    Equal,
+    Balanced,
+}
+
+impl From<Said> for ClassWeights {
+    fn from(said: Said) -> Self {
+        match said {
+            Said::Word(Word::Equal) => Self::Equal,
+            Said::Word(Word::Balanced) => Self::Balanced,
+            Said::Each(weights) => Self::Each(weights),
+        }
+    }
 }
 
 /// How images are moved before they are learned from.

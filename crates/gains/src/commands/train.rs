@@ -277,6 +277,10 @@ struct Rescue<'a> {
     rate: f64,
     /// Where its checkpoint stands.
     saved: Option<Position>,
+    /// Whether its loss had already grown out of hand there, and if so, whether there is one from before.
+    spoiled: Option<bool>,
+    /// How to begin anew.
+    anew: String,
 }
 
 impl std::fmt::Display for Rescue<'_> {
@@ -292,8 +296,22 @@ impl std::fmt::Display for Rescue<'_> {
 fn explain(error: &TrainError, rescue: Option<Rescue<'_>>) -> Failure {
     let hint = match (error, rescue, error.hint()) {
         (TrainError::Diverged { .. }, Some(rescue), _) => {
-            let rate = rescue.rate / 4.0;
-            format!("{rescue} with a lower rate: `{} --set optimiser.rate={rate}`", rescue.resume)
+            let change = format!("--set optimiser.rate={}", rescue.rate / 4.0);
+            match (rescue.spoiled, rescue.saved) {
+                (None, Some(_)) => format!("{rescue} with a lower rate: `{} {change}`", rescue.resume),
+                (Some(true), _) => format!(
+                    "the loss was out of hand before; go back to the last good epoch with a lower rate: `{} --back {change}`",
+                    rescue.resume
+                ),
+                (Some(false), _) | (None, None) => {
+                    let why = if rescue.spoiled.is_some() {
+                        "the loss was out of hand from the first epoch, there is no good one to go back to"
+                    } else {
+                        "no checkpoint was saved yet"
+                    };
+                    format!("{why}; begin anew with a lower rate: `{} {change}`", rescue.anew)
+                }
+            }
         }
         (_, _, Some(hint)) => hint.into(),
         (_, Some(rescue), None) => format!("{rescue} with `{}`", rescue.resume),

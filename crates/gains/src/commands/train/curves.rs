@@ -2,6 +2,8 @@
 
 use std::error::Error;
 
+use gains_train::Config;
+use gains_train::config::Unit;
 use plotters::prelude::*;
 
 use super::metrics::Row;
@@ -42,7 +44,32 @@ fn curve(rows: &[Row], name: &'static str, colour: RGBColor, value: impl Fn(&Row
     Curve { name, colour, points: rows.iter().filter_map(point).collect() }
 }
 
-fn panels(rows: &[Row]) -> Vec<Panel> {
+/// What curves are of.
+pub struct Words {
+    learned: &'static str,
+    looked_at: &'static str,
+    eps: &'static str,
+}
+
+impl Words {
+    /// For a run.
+    pub fn of(config: &Config) -> Self {
+        let own = config.data.as_ref().filter(|_| config.own_inputs().is_some());
+        let (learned, looked_at) = match (own, config.validation) {
+            (Some(_), _) => ("training samples", "samples held back"),
+            (None, 0) => ("training images", "test images"),
+            (None, _) => ("training images", "images held back"),
+        };
+        let eps = match own.map(|data| data.unit) {
+            None => "eps (pixels from 0 to 1)",
+            Some(Unit::Value) => "eps (in the units of the network)",
+            Some(Unit::Deviation) => "eps (in deviations of each entry)",
+        };
+        Self { learned, looked_at, eps }
+    }
+}
+
+fn panels(rows: &[Row], words: &Words) -> Vec<Panel> {
     let percent = |part: f64| 100.0 * part;
     let mut panels = vec![
         Panel {
@@ -58,17 +85,17 @@ fn panels(rows: &[Row]) -> Vec<Panel> {
         Panel {
             title: "accuracy in %",
             curves: vec![
-                curve(rows, "training images", BLUE, |row| row.accuracy.map(percent)),
+                curve(rows, words.learned, BLUE, |row| row.accuracy.map(percent)),
                 curve(rows, "their boxes, on sampled trajectories", ORANGE, |row| {
                     row.robust_accuracy.map(percent)
                 }),
-                curve(rows, "test images", GREEN, |row| row.test_accuracy.map(percent)),
+                curve(rows, words.looked_at, GREEN, |row| row.test_accuracy.map(percent)),
                 curve(rows, "held back, certified", MAGENTA, |row| row.certified.map(percent)),
             ],
             least: (0.0, 100.0),
         },
         Panel {
-            title: "eps (pixels from 0 to 1)",
+            title: words.eps,
             curves: vec![curve(rows, "eps", BLUE, |row| Some(row.eps))],
             least: (0.0, 0.0),
         },
@@ -80,9 +107,9 @@ fn panels(rows: &[Row]) -> Vec<Panel> {
 }
 
 /// Draws the picture.
-pub fn draw(title: &str, rows: &[Row]) -> Result<String, Failure> {
+pub fn draw(title: &str, words: &Words, rows: &[Row]) -> Result<String, Failure> {
     let last = rows.iter().map(|row| row.epoch).max().unwrap_or(1);
-    draw_panels(title, panels(rows), &turns(rows), last)
+    draw_panels(title, panels(rows, words), &turns(rows), last)
 }
 
 /// Draws panels below each other, with the epochs at which something begins and its name.
@@ -237,7 +264,24 @@ mod tests {
     }
 
     #[test]
+    fn curves_are_of_what_was_looked_at() {
+        let config = |text: &str| Config::parse(text).unwrap();
+        let shown = |config: &Config| {
+            let row = Row { accuracy: Some(0.5), test_accuracy: Some(0.5), eps: 0.1, ..Row::default() };
+            draw("run", &Words::of(config), &[row.clone(), Row { epoch: 1, ..row }]).unwrap()
+        };
+        let known = shown(&config("name = 'x'\n[[phases]]\nepochs = 1"));
+        assert!(known.contains("test images") && known.contains("pixels"), "{known}");
+        let own = shown(&config(
+            "name = 'x'\n[data]\ninputs = 'x.csv'\nunit = 'deviation'\n[[phases]]\nepochs = 1",
+        ));
+        assert!(own.contains("samples held back") && own.contains("in deviations"), "{own}");
+        assert!(!own.contains("images") && !own.contains("pixels"), "{own}");
+    }
+
+    #[test]
     fn curves_without_values_are_left_out() {
+        let words = Words::of(&Config::parse("name = 'x'\n[[phases]]\nepochs = 1").unwrap());
         let row = |epoch| Row {
             phase: "main".into(),
             epoch,
@@ -246,18 +290,18 @@ mod tests {
             accuracy: Some(0.5),
             ..Row::default()
         };
-        let svg = draw("plain", &[row(1), row(2)]).unwrap();
+        let svg = draw("plain", &words, &[row(1), row(2)]).unwrap();
         assert!(svg.contains("cross-entropy") && !svg.contains("worst-case") && !svg.contains("eps"));
         let rows = [row(1), Row { robust: Some(f64::NAN), eps: 0.1, robust_accuracy: Some(0.5), ..row(2) }];
-        let svg = draw("provable", &rows).unwrap();
+        let svg = draw("provable", &words, &rows).unwrap();
         let has = |words: &str| svg.contains(words);
         assert_eq!(["eps (pixels", "their boxes", "worst-case"].map(has), [true, true, false], "{svg}");
         // One epoch that exploded leaves the others to be seen.
         let rows: Vec<Row> =
             (1..9).map(|i| Row { clean: if i == 4 { 3.1e12 } else { 2.0 }, ..row(i) }).collect();
-        let svg = draw("exploded", &rows).unwrap();
+        let svg = draw("exploded", &words, &rows).unwrap();
         assert!(!svg.contains("0000000") && svg.contains("1e10"), "{svg}");
         // Nothing to draw is no reason to fail.
-        assert!(draw("empty", &[]).unwrap().starts_with("<svg"));
+        assert!(draw("empty", &words, &[]).unwrap().starts_with("<svg"));
     }
 }

@@ -4,6 +4,7 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::quoted;
 use crate::failure::Failure;
 use crate::files;
 use crate::output::plain;
@@ -155,6 +156,13 @@ impl Folder {
         &self.resume
     }
 
+    /// What to type to begin anew in the same place.
+    pub fn anew(&self) -> String {
+        let (config, place) = (quoted(&self.config()), quoted(&self.path));
+        let anew = format!("--config {config} --out {place} --force");
+        self.resume.replacen(&format!("--resume {place}"), &anew, 1)
+    }
+
     /// The configuration.
     pub fn config(&self) -> PathBuf {
         self.path.join(CONFIG)
@@ -226,6 +234,11 @@ impl Folder {
         }
     }
 
+    /// Whether there is a good checkpoint from before a warning.
+    pub fn has_good(&self) -> bool {
+        self.path.join(GOOD).exists()
+    }
+
     /// Makes the last good checkpoint the newest, and the run one that is not finished.
     pub fn go_back(&self) -> Result<(), Failure> {
         let good = self.path.join(GOOD);
@@ -234,7 +247,11 @@ impl Folder {
                 "the run in '{}' has no epoch from before a warning",
                 self.path.display()
             ))
-            .hint(format!("`{}` goes on from its last checkpoint", self.resume)));
+            .hint(format!(
+                "`{}` goes on from its last checkpoint; `{}` begins anew",
+                self.resume,
+                self.anew()
+            )));
         }
         self.save(&files::read_model_file(&good)?)?;
         match fs::remove_file(self.model()) {

@@ -43,7 +43,7 @@ pub fn train(
         description,
         device: "cpu".into(),
         jury: None,
-        source: Source::Series(material.record),
+        source: Source::Series { record: material.record, test: material.test },
     };
     begin::<_, Row>(start, run, args, global, folder)
 }

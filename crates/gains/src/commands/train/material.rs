@@ -111,6 +111,7 @@ impl Material {
         let shape = config.input.or(base.as_ref().map(|base| base.description.input));
         let (own, samples) = interrupt::at_once(|| Own::read(config, data, inputs, shape))?;
         let (task, shape) = (own.task.clone(), samples.shape);
+        check_augment(data, shape)?;
         if !config.is_described() {
             let description = family(config, &own, shape)?;
             return Ok(Self { description, start: None, lessons: Lessons::Samples(samples), own: Some(own) });
@@ -145,6 +146,7 @@ impl Material {
                 shape.height, shape.width, shape.channels
             )));
         }
+        config.data.as_ref().map_or(Ok(()), |data| check_augment(data, shape))?;
         let (training, test) = divide(config, dataset, &images, &dir)?;
         let name = |class| images.class_name(class).map_or_else(|| class.to_string(), String::from);
         let classes: Vec<String> = (0..images.classes()).map(name).collect();
@@ -258,6 +260,25 @@ fn layers_of(
         .hint("a network to start from has as many classes as the samples"));
     }
     Ok((base.description.layers, Some(base.tensors)))
+}
+
+/// Refuses to move what is no image, or to move images out of sight.
+fn check_augment(data: &DataConfig, shape: Shape) -> Result<(), Failure> {
+    let side = shape.height.min(shape.width);
+    if data.augment == Default::default() {
+        return Ok(());
+    }
+    if shape.positions() == 1 {
+        return Err(
+            Failure::usage("data.augment: moves images, and the samples are none").hint("leave it out")
+        );
+    }
+    if data.augment.shift >= side {
+        let shift = data.augment.shift;
+        return Err(Failure::usage(format!("data.augment.shift: {shift} pixels, the images are {shape}"))
+            .hint(format!("at most {}; 2 is usual", side - 1)));
+    }
+    Ok(())
 }
 
 /// Images to learn from, and those to look at on the way: test images, or those held back for validation.

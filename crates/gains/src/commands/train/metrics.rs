@@ -236,8 +236,8 @@ impl Record for Row {
         }
     }
 
-    fn picture(title: &str, rows: &[Self]) -> Result<String, Failure> {
-        curves::draw(title, rows)
+    fn picture(config: &Config, title: &str, rows: &[Self]) -> Result<String, Failure> {
+        curves::draw(title, &curves::Words::of(config), rows)
     }
 }
 

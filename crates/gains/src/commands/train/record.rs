@@ -44,7 +44,7 @@ pub trait Record: Clone + Serialize + DeserializeOwned {
     fn of_batch(config: &Config, report: &BatchReport) -> String;
 
     /// The run as a picture.
-    fn picture(title: &str, rows: &[Self]) -> Result<String, Failure>;
+    fn picture(config: &Config, title: &str, rows: &[Self]) -> Result<String, Failure>;
 }
 
 /// The rows as a file.

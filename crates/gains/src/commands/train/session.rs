@@ -27,6 +27,9 @@ const STILL: f64 = 0.02;
 /// A loss that grows by this factor within an epoch has exploded.
 const EXPLOSION: f64 = 1e6;
 
+/// A loss of the points that is this many times that of an untrained network is out of hand.
+const OUT_OF_HAND: f64 = 100.0;
+
 /// How a run ended.
 pub enum Ended {
     /// Its network is written; what it came to.
@@ -70,6 +73,10 @@ pub struct Session<E: Engine, R: Record> {
     /// Where the checkpoint in the folder stands.
     saved: Option<Position>,
     epoch_began: Instant,
+    /// The loss of the points in the first batch.
+    calm: Option<f64>,
+    /// Whether the loss was out of hand at the end of the last epoch.
+    spoiled: bool,
 }
 
 impl<E: Engine, R: Record> Session<E, R> {
@@ -86,6 +93,8 @@ impl<E: Engine, R: Record> Session<E, R> {
             before: None,
             saved: None,
             epoch_began: Instant::now(),
+            calm: None,
+            spoiled: false,
         }
     }
 
@@ -101,6 +110,7 @@ impl<E: Engine, R: Record> Session<E, R> {
             self.saved = Some(checkpoint.state.at);
             self.trainer.restore(&checkpoint).map_err(|e| self.wrong(&e))?;
             self.before = checkpoint.state.last_epoch;
+            self.spoiled = self.before.as_ref().is_some_and(|before| self.is_out_of_hand(before));
             self.rows = read(&self.folder.metrics(), self.epochs_done());
         }
         self.folder.write(&self.folder.config(), config.to_toml().as_bytes())?;
@@ -135,6 +145,7 @@ impl<E: Engine, R: Record> Session<E, R> {
                 return Ok(true);
             };
             live.batch::<R>(&batch);
+            self.calm.get_or_insert(batch.loss.clean);
             if let Some(report) = epoch {
                 self.end_epoch(&batch, &report, live)?;
                 live.pause();
@@ -164,6 +175,28 @@ impl<E: Engine, R: Record> Session<E, R> {
         Ok(())
     }
 
+    /// Says when the loss is out of hand though it is still a number, and keeps the checkpoint from before.
+    fn look_calm(&mut self, report: &EpochReport, live: &Live) -> Outcome {
+        let spoiled = self.is_out_of_hand(report);
+        if spoiled && !self.spoiled {
+            live.say(&format!("warning: the loss is out of hand: it has grown to {:.1e}", report.clean));
+            self.folder.remember()?;
+        }
+        self.spoiled = spoiled;
+        Ok(())
+    }
+
+    /// Whether the loss of the points is far beyond what a network has that learned nothing.
+    fn is_out_of_hand(&self, report: &EpochReport) -> bool {
+        let usual = match (self.trainer.config().criterion.kind(), self.calm) {
+            // Cross-entropies have a natural size.
+            (Kind::Classes, calm) => calm.unwrap_or(10.0).clamp(1.0, 10.0),
+            (Kind::Numbers, Some(calm)) => calm.max(1e-3),
+            (Kind::Numbers, None) => return false,
+        };
+        report.clean > OUT_OF_HAND * usual
+    }
+
     fn end_epoch(
         &mut self,
         last: &BatchReport,
@@ -178,6 +211,7 @@ impl<E: Engine, R: Record> Session<E, R> {
         self.choose(&mut row, report)?;
         live.epoch(report.phase, report.epoch, &row);
         self.look_alive(report, live)?;
+        self.look_calm(report, live)?;
         self.rows.push(row);
         self.before = Some(report.clone());
         // Lines ahead of the checkpoint are dropped when the run is taken up again; missing ones never come back.
@@ -256,20 +290,26 @@ impl<E: Engine, R: Record> Session<E, R> {
     }
 
     fn wrong(&self, error: &TrainError) -> Failure {
-        let resume = self.folder.resume();
-        explain(error, Some(Rescue { resume, rate: self.trainer.config().optimiser.rate, saved: self.saved }))
+        let rescue = Rescue {
+            resume: self.folder.resume(),
+            rate: self.trainer.config().optimiser.rate,
+            saved: self.saved,
+            spoiled: self.spoiled.then(|| self.folder.has_good()),
+            anew: self.folder.anew(),
+        };
+        explain(error, Some(rescue))
     }
 
     /// Writes the picture and the network, which marks the run as finished, and says what to do with it.
     fn finish(mut self, config: &Config, args: &TrainArgs) -> Outcome {
         let (mut description, tensors) = self.trainer.finish().map_err(|e| self.wrong(&e))?;
         description.training["device"] = self.device.as_str().into();
-        if let Source::Series(data) = &self.source {
-            description.training["data"] = data.clone();
+        if let Source::Series { record, .. } = &self.source {
+            description.training["data"] = record.clone();
         }
         let model = write_model(&description, &tensors)
             .map_err(|e| Failure::new(format!("the trained network cannot be written: {e}")))?;
-        let picture = R::picture(&format!("{}, seed {}", config.name, config.seed), &self.rows)?;
+        let picture = R::picture(config, &format!("{}, seed {}", config.name, config.seed), &self.rows)?;
         self.folder.write(&self.folder.curves(), picture.as_bytes())?;
         self.folder.write(&self.folder.model(), &model)?;
         let seconds = self.rows.iter().map(R::seconds).sum();

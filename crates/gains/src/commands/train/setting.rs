@@ -144,7 +144,14 @@ fn keys(path: &str) -> impl Iterator<Item = &str> {
 fn value(text: &str) -> toml::Value {
     let line = format!("value = {text}");
     let parsed = toml::from_str::<toml::Table>(&line).ok().filter(|table| table.len() == 1);
-    parsed.and_then(|mut table| table.remove("value")).unwrap_or_else(|| text.trim().into())
+    let parsed = parsed.and_then(|mut table| table.remove("value"));
+    parsed.or_else(|| bare_fraction(text.trim())).unwrap_or_else(|| text.trim().into())
+}
+
+/// `.2` and `-.2`, which TOML does not take for numbers.
+fn bare_fraction(text: &str) -> Option<toml::Value> {
+    let begins = text.strip_prefix(['-', '+']).unwrap_or(text).starts_with('.');
+    text.parse().ok().filter(|_| begins).map(toml::Value::Float)
 }
 
 /// An error in a configuration, in one line.
@@ -259,6 +266,7 @@ mod tests {
             "images=500",
             "network.encoder.channels=[4, 4]",
             "optimiser.schedule={ type = 'constant' }",
+            "optimiser.rate=.25",
         ] {
             config = set(&config, change).unwrap_or_else(|e| panic!("{change}: {}", e.message));
         }
@@ -266,7 +274,7 @@ mod tests {
         assert_eq!((config.dataset.as_str(), config.name.as_str()), ("mnist", "a b"));
         assert_eq!(config.phases[1].eps.unwrap().target, 0.03);
         assert_eq!(config.phases[0].epochs, 2);
-        assert_eq!(config.network.encoder.channels, [4, 4]);
+        assert_eq!((config.network.encoder.channels.as_slice(), config.optimiser.rate), (&[4, 4][..], 0.25));
     }
 
     #[test]

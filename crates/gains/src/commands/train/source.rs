@@ -15,8 +15,13 @@ pub enum Source {
     Known,
     /// Files of one's own.
     Own(Own),
-    /// A prepared file of series; what the network's record tells of it.
-    Series(serde_json::Value),
+    /// A prepared file of series.
+    Series {
+        /// What the network's record tells of it.
+        record: serde_json::Value,
+        /// How many series are held back for the test.
+        test: usize,
+    },
 }
 
 impl Source {
@@ -24,24 +29,24 @@ impl Source {
     pub fn files(&self, config: &Config) -> Vec<(&'static str, String)> {
         match self {
             Self::Own(own) => own.files(config.target()),
-            Self::Known | Self::Series(_) => Vec::new(),
+            Self::Known | Self::Series { .. } => Vec::new(),
         }
     }
 
     /// What follows `--model` in commands about samples that were not learned from, and what follows that to look at some.
-    pub fn command(&self, folder: &Path, config: &Config, args: &TrainArgs) -> (String, &'static str) {
+    pub fn command(&self, folder: &Path, config: &Config, args: &TrainArgs) -> (String, String) {
         match (self, &config.data) {
-            (Self::Own(own), Some(data)) => (own.command(folder, data, config.target()), ""),
-            (Self::Series(_), _) => {
+            (Self::Own(own), Some(data)) => (own.command(folder, data, config.target()), String::new()),
+            (Self::Series { test, .. }, _) => {
                 let series = match config.dataset.as_str() {
                     PHYSIONET => data_flag(args.data_dir.as_ref()),
                     path => format!(" --series {}", quoted(Path::new(path))),
                 };
-                (format!("{series} --eps 0.05,0.1"), " --records 0..400")
+                (format!("{series} --eps 0.05,0.1"), format!(" --records 0..{}", test.min(&400)))
             }
             _ => {
                 let eps = config.target().map_or_else(String::new, |eps| format!(" --eps {eps}"));
-                (format!("{}{eps}", data_flag(args.data_dir.as_ref())), " --samples 0..1000")
+                (format!("{}{eps}", data_flag(args.data_dir.as_ref())), " --samples 0..1000".into())
             }
         }
     }

@@ -182,7 +182,17 @@ fn a_preset_is_trained_on_images_of_ones_own() {
     std::fs::write(place.path("y.csv"), format!("class\n{labels}")).unwrap();
     let flags = "--preset quick --inputs x.npy --labels y.csv --set batch=7 --set phases[0].epochs=8 --set phases[1].epochs=2 \
                  --set network.encoder={channels=[4],kernel=5} --set network.dynamics.channels=[4] --set data.range=[0,1]";
-    place.trained(&format!("{flags} --out run"));
+    let said = place.trained(&format!("{flags} --out run"));
+    // The test part is chosen, as nothing of it was written down as a table.
+    let split: serde_json::Value = serde_json::from_slice(&place.read("run/split.json")).unwrap();
+    let mut test: Vec<usize> = serde_json::from_value(split["test"].clone()).unwrap();
+    test.sort_unstable();
+    let chosen = said.split(" --samples ").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap();
+    let indices = chosen.split(',').flat_map(|part| match part.split_once("..") {
+        Some((first, end)) => (first.parse::<usize>().unwrap()..end.parse().unwrap()).collect(),
+        None => vec![part.parse().unwrap()],
+    });
+    assert_eq!(indices.collect::<Vec<_>>(), test, "{said}");
     let file = gains_core::model_file::read_parts(&place.read("run/model.safetensors")).unwrap();
     let description = file.0;
     assert_eq!((description.input.height, description.input.width), (side, side));
@@ -198,6 +208,7 @@ fn a_preset_is_trained_on_images_of_ones_own() {
     assert!(last > 0.9, "{metrics}");
     std::fs::remove_dir_all(place.path("run")).unwrap();
     place.refused(&format!("{flags} --set network.encoder.kernel=15 --out run"), "larger images");
+    place.refused(&format!("{flags} --set data.augment.shift=14 --out run"), "data.augment.shift: 14 pixels");
     place.refused("--preset quick --inputs moons.csv --label-column moon --out run", "larger images");
     let numbers =
         "--preset quick --inputs moons.csv --label-column moon --set criterion={type=\"squared\"} --out run";
@@ -219,6 +230,9 @@ fn bad_configurations_and_bad_tables_are_named() {
     place.refused(&with("data.validation=0"), "selection");
     place.refused(&with("data.range=[1,0]"), "data.range");
     place.refused(&with("data.class_weights=[1,2,3]"), "class_weights");
+    place.refused(&with("data.class_weights=foo"), "must be \"equal\", \"balanced\" or a number");
+    place.refused(&with("data.augment.shift=1"), "the samples are none");
+    place.refused(&with("data.augment.flip=true"), "the samples are none");
     place.refused(&with("layers[0].out_features=7"), "features");
     place.refused(&with("layers[1].type=rely"), "rely");
     place.refused(&with("freeze=[\"nothing\"]"), "'nothing'");
@@ -305,7 +319,8 @@ fn a_loss_that_explodes_ends_the_run_and_leaves_the_last_good_epoch() {
     let output = place.train("--config line.toml --out run --set optimiser.rate=1");
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("the loss grew from") && said.contains("gains train --resume run"), "{said}");
+    assert!(said.contains("the loss grew from") && said.contains("there is no good one"), "{said}");
+    assert!(said.contains("--config run/config.toml --out run --force --set optimiser.rate=0.25"), "{said}");
     assert_eq!(String::from_utf8(place.read("run/metrics.csv")).unwrap().lines().count(), 2, "{said}");
     let checkpoint = place.read("run/checkpoint.safetensors");
     assert!(gains_train::Checkpoint::from_bytes(&checkpoint).unwrap().state.at.epoch == 1);

@@ -135,8 +135,11 @@ fn a_run_that_diverges_says_where_and_what_to_do() {
     let flags = "--config tiny.toml --out run --set phases[1].epochs=400 --set optimiser.rate=10 --set optimiser.beta2=0.0";
     let said = scene.refused(flags, 1, "diverged");
     assert!(said.contains("epoch") && said.contains("batch"), "{said}");
-    assert!(said.contains("gains train --resume run"), "{said}");
-    assert!(said.contains("--set optimiser.rate=2.5"), "{said}");
+    assert!(said.contains("warning: the loss is out of hand"), "{said}");
+    // The only checkpoint is spoiled: going on from it would diverge again, whatever the rate.
+    assert!(said.contains("there is no good one to go back to"), "{said}");
+    let anew = "gains train --config run/config.toml --out run --force --data-dir data --set optimiser.rate=2.5";
+    assert!(said.contains(anew), "{said}");
     assert!(!scene.path("run/model.safetensors").exists());
 }
 

@@ -23,6 +23,8 @@ pub struct Material {
     pub training: Vec<Sample>,
     /// Series to choose the best epoch by.
     pub validation: Vec<Sample>,
+    /// How many series are held back for the test.
+    pub test: usize,
     /// What the network's record tells of the data: how they were divided and normalised.
     pub record: serde_json::Value,
 }
@@ -76,6 +78,7 @@ impl Material {
             "deviation": statistics.deviation(),
             "span": statistics.span(),
         });
-        Ok(Self { network, names, training, validation, record })
+        let test = forecasts.len(Subset::Test);
+        Ok(Self { network, names, training, validation, test, record })
     }
 }

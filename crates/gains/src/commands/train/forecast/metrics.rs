@@ -140,7 +140,7 @@ impl Record for Row {
     }
 
     /// Losses, errors and the perturbation over the epochs.
-    fn picture(title: &str, rows: &[Self]) -> Result<String, Failure> {
+    fn picture(_config: &Config, title: &str, rows: &[Self]) -> Result<String, Failure> {
         let curve = |name, colour, value: &dyn Fn(&Row) -> Option<f64>| {
             let point = |row: &Row| value(row).filter(|v| v.is_finite()).map(|v| (f64::from(row.epoch), v));
             Curve { name, colour, points: rows.iter().filter_map(point).collect() }
