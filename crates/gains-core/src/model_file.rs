@@ -195,11 +195,26 @@ pub(crate) fn parse_description(text: &str) -> Result<Description, ModelError> {
     if let Some(found) = version(text).filter(|found| *found > u64::from(VERSION)) {
         return Err(ModelError::Version { found: found.try_into().unwrap_or(u32::MAX) });
     }
-    let description: Description =
-        serde_json::from_str(text).map_err(|e| ModelError::Description(e.to_string()))?;
+    let description: Description = serde_json::from_str(text).map_err(|error| {
+        let layer =
+            serde_json::from_str(text).ok().and_then(|value: serde_json::Value| wrong_layer(&value, ""));
+        ModelError::Description(layer.unwrap_or_else(|| error.to_string()))
+    })?;
     let description = facts::of_the_first_version(description);
     names::distinct(&description)?;
     Ok(description)
+}
+
+/// The innermost layer that is none, by its place, and what is wrong with it: the parser knows of a layer only where it
+/// ends.
+fn wrong_layer(value: &serde_json::Value, place: &str) -> Option<String> {
+    ["layers", "dynamics"].into_iter().find_map(|key| {
+        value.get(key)?.as_array()?.iter().enumerate().find_map(|(at, layer)| {
+            let place = format!("{place}{key}[{at}]");
+            let error = serde_json::from_value::<LayerSpec>(layer.clone()).err()?;
+            wrong_layer(layer, &format!("{place}.")).or_else(|| Some(format!("{place}: {error}")))
+        })
+    })
 }
 
 /// The version a description gives itself, whatever else is in it.

@@ -25,6 +25,9 @@ pub(super) fn check(bytes: &[u8]) -> Result<(), ModelError> {
         bytes.split_first_chunk().ok_or_else(|| broken("it ends within its length".into()))?;
     let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
     if length > LONGEST {
+        if let Some(what) = other_format(bytes) {
+            return Err(broken(format!("it is {what}")));
+        }
         if PICKLES.iter().any(|magic| bytes.starts_with(magic)) {
             return Err(ModelError::Pickle);
         }
@@ -33,6 +36,22 @@ pub(super) fn check(bytes: &[u8]) -> Result<(), ModelError> {
     let header = rest.get(..length).ok_or_else(|| broken("it ends within its header".into()))?;
     let mut json = serde_json::Deserializer::from_slice(header);
     Entries { of: Level::Header }.deserialize(&mut json).map_err(|e| broken(format!("header: {e}")))
+}
+
+/// What a file is that was never meant to be one of ours.
+fn other_format(bytes: &[u8]) -> Option<&'static str> {
+    // An entry of an archive begins with 30 bytes, of which two hold the length of its name, which follows.
+    let name = bytes.strip_prefix(b"PK\x03\x04").and_then(|rest| {
+        let length = u16::from_le_bytes([*rest.get(22)?, *rest.get(23)?]);
+        rest.get(26..)?.get(..usize::from(length))
+    });
+    let is_text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
+    match bytes {
+        _ if name.is_some_and(|name| name.ends_with(b".npy")) => Some("an archive of arrays of NumPy (.npz)"),
+        [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => Some("an array of NumPy (.npy)"),
+        _ if bytes.iter().take(64).all(is_text) => Some("text"),
+        _ => None,
+    }
 }
 
 /// Whose entries are looked at.

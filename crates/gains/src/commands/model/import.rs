@@ -28,7 +28,9 @@ pub fn run(args: &ImportArgs, global: &Global) -> Outcome {
                 ModelError::Container(_) => "is it a complete .safetensors file? try copying it again".into(),
                 _ => hint.to_string(),
             };
-            Failure::new(format!("'{}': {error}", args.weights.display())).hint(hint)
+            let of_description = matches!(error, ModelError::Description(_) | ModelError::Version { .. });
+            let file = args.description.as_ref().filter(|_| of_description).unwrap_or(&args.weights);
+            Failure::new(format!("'{}': {error}", file.display())).hint(hint)
         }
     };
     if args.describe {
