@@ -363,15 +363,22 @@ fn plain_ticks(low: f64, high: f64) -> Vec<f64> {
     (first..=last).map(|n| n as f64 * step).collect()
 }
 
-/// A number short enough for an axis.
-fn short(value: f64) -> String {
+/// Numbers short enough for an axis, with as many digits as tell each from the next.
+fn labels(ticks: &[f64]) -> Vec<String> {
+    let with = |more: usize| ticks.iter().map(|tick| short(*tick, more)).collect::<Vec<_>>();
+    let differ = |labels: &Vec<String>| labels.windows(2).all(|pair| pair[0] != pair[1]);
+    (0..12).map(with).find(differ).unwrap_or_else(|| with(0))
+}
+
+/// A number with a few digits, and some more.
+fn short(value: f64, more: usize) -> String {
     let size = value.abs();
     if size == 0.0 {
         "0".into()
     } else if !(1e-3..1e5).contains(&size) {
-        format!("{value:.0e}")
+        format!("{value:.more$e}")
     } else {
-        let text = format!("{value:.4}");
+        let text = format!("{value:.*}", 4 + more);
         text.trim_end_matches('0').trim_end_matches('.').into()
     }
 }
@@ -442,15 +449,16 @@ impl Panel {
     }
 
     fn axes(&self, root: &Area<'_>, x: &Scale, y: &Scale) -> Result<(), Box<dyn Error>> {
-        for tick in x.ticks() {
-            let Some(at) = x.at(tick) else { continue };
+        let (across, upwards) = (x.ticks(), y.ticks());
+        for (tick, label) in across.iter().zip(labels(&across)) {
+            let Some(at) = x.at(*tick) else { continue };
             root.draw(&PathElement::new(vec![(at, y.from), (at, y.to)], GRID.stroke_width(1)))?;
-            root.draw(&Text::new(short(tick), (at, y.from + 9), anchored(12, HPos::Center, VPos::Top)))?;
+            root.draw(&Text::new(label, (at, y.from + 9), anchored(12, HPos::Center, VPos::Top)))?;
         }
-        for tick in y.ticks() {
-            let Some(at) = y.at(tick) else { continue };
+        for (tick, label) in upwards.iter().zip(labels(&upwards)) {
+            let Some(at) = y.at(*tick) else { continue };
             root.draw(&PathElement::new(vec![(x.from, at), (x.to, at)], GRID.stroke_width(1)))?;
-            root.draw(&Text::new(short(tick), (x.from - 6, at), anchored(12, HPos::Right, VPos::Center)))?;
+            root.draw(&Text::new(label, (x.from - 6, at), anchored(12, HPos::Right, VPos::Center)))?;
         }
         let frame = vec![(x.from, y.to), (x.from, y.from), (x.to, y.from)];
         root.draw(&PathElement::new(frame, BLACK.stroke_width(1)))?;
@@ -477,7 +485,15 @@ mod tests {
         assert_eq!(plain_ticks(0.0, 105.0), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
         let scale = Scale::new(&Axis::log("x"), [1e-6, 2.0, 0.0, f64::NAN].into_iter(), 0, 100);
         assert!(scale.ticks().contains(&1e-4) && scale.ticks().len() <= 8);
-        assert_eq!((short(0.25), short(1e-6), short(0.0)), ("0.25".into(), "1e-6".into(), "0".into()));
+        assert_eq!(labels(&[0.25, 1e-6, 0.0]), ["0.25", "1e-6", "0"]);
+    }
+
+    #[test]
+    fn neighbouring_ticks_have_labels_of_their_own() {
+        assert_eq!(labels(&[3e-5, 3.5e-5, 4e-5]), ["3.0e-5", "3.5e-5", "4.0e-5"]);
+        assert_eq!(labels(&[0.123_41, 0.123_43]), ["0.12341", "0.12343"]);
+        assert_eq!(labels(&[1e-5, 1e-4]), ["1e-5", "1e-4"]);
+        assert_eq!(labels(&[2.0, 2.0]), ["2", "2"]);
     }
 
     #[test]
