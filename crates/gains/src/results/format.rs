@@ -377,8 +377,10 @@ pub fn differences(theirs: &impl serde::Serialize, ours: &impl serde::Serialize)
         Some(value) => value.to_string(),
     };
     keys.into_iter()
-        .filter(|key| theirs.get(*key) != ours.get(*key))
-        .map(|key| format!("{key} {} there, {} here", shown(theirs.get(key)), shown(ours.get(key))))
+        .map(|key| (key, shown(theirs.get(key)), shown(ours.get(key))))
+        // A key that is empty and one that is missing say the same.
+        .filter(|(_, there, here)| there != here)
+        .map(|(key, there, here)| format!("{key} {there} there, {here} here"))
         .collect()
 }
 
@@ -395,6 +397,14 @@ mod tests {
     use crate::results::{
         ForecastSetting, InputSetting, RadiusPart, RadiusSetting, RangeSetting, SamplePart, VerdictWord,
     };
+
+    #[test]
+    fn what_is_empty_and_what_is_missing_do_not_differ() {
+        use serde_json::json;
+        assert!(differences(&json!({"box": null, "eps": 1}), &json!({"eps": 1})).is_empty());
+        let said = differences(&json!({"eps": 1, "box": null}), &json!({"eps": 2, "box": "ab"}));
+        assert_eq!(said, ["box nothing there, ab here", "eps 1 there, 2 here"]);
+    }
 
     fn setting(forecast: Option<ForecastSetting>) -> Setting {
         Setting {
