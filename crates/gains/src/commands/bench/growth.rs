@@ -148,7 +148,8 @@ fn ask<'a>(
     sample: usize,
 ) -> Result<Question<'a>, Reason> {
     let network = plan.model(point).network();
-    subject.question(sample, point.eps).about_own_answer(network, &watch()).map_err(Reason::Concrete)
+    let asked = subject.question(sample, point.eps).about_own_answer(network, &watch());
+    asked.map_err(|why| if interrupt::requested() { Reason::Interrupted } else { Reason::Concrete(why) })
 }
 
 /// The median over the rounds; one round without an end makes the sample unfinished.

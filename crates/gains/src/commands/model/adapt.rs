@@ -174,7 +174,9 @@ impl Study<'_> {
                     .hint("leave the sample out with --samples, or change the solver of the model")
             })
         };
-        subject.indices().iter().take_while(|_| !interrupt::requested()).map(run).collect()
+        let ran = subject.indices().iter().take_while(|_| !interrupt::requested()).map(run).collect();
+        // A run that Ctrl-C cut short has not failed.
+        if interrupt::requested() { Ok(Vec::new()) } else { ran }
     }
 
     /// The model file with all continuous solvers replaced, each by the settings chosen for it.
