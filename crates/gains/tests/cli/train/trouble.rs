@@ -138,7 +138,8 @@ fn a_run_that_diverges_says_where_and_what_to_do() {
     assert!(said.contains("warning: the loss is out of hand"), "{said}");
     // The only checkpoint is spoiled: going on from it would diverge again, whatever the rate.
     assert!(said.contains("there is no good one to go back to"), "{said}");
-    let anew = "gains train --config run/config.toml --out run --force --data-dir data --set optimiser.rate=2.5";
+    let anew =
+        "gains train --config run/config.toml --out run --force --data-dir data --set optimiser.rate=2.5";
     assert!(said.contains(anew), "{said}");
     assert!(!scene.path("run/model.safetensors").exists());
 }
