@@ -118,6 +118,9 @@ fn forecast_train_makes_a_network_that_forecasts_as_it_was_judged() {
     let expected = network.description.training["validation_error"].as_f64().unwrap();
     let recordings = Recordings::read(&scene.path("waves.series")).unwrap();
     let forecasts = Forecasts::new(&recordings, Horizon::new(10.0).unwrap(), recordings.order()).unwrap();
+    // No more series than the test has are asked for.
+    let records = format!(" --records 0..{}\n", forecasts.len(Subset::Test));
+    assert!(stdout(&output).contains(&records), "{}", stdout(&output));
     let errors = forecasts.iter(Subset::Validation).map(|series| {
         let forecaster = Forecaster::new(&network, series.target_time).unwrap();
         let seen = Observations {
