@@ -345,12 +345,13 @@ impl Property {
             is_lead.then_some(other)
         };
         let leads: Vec<Option<usize>> = self.rows.iter().map(behind).collect();
-        let follows = |left_out: Option<usize>| {
-            let some = leads.iter().map(|lead| lead.is_some() && *lead != left_out);
-            self.condition.follows(&some.collect::<Vec<_>>())
+        let follows = |rows: &dyn Fn(Option<usize>) -> bool| {
+            self.condition.follows(&leads.iter().map(|l| rows(*l)).collect::<Vec<_>>())
         };
         let mut others = (0..outputs).filter(|other| *other != leader);
-        (follows(None) && others.all(|other| !follows(Some(other)))).then_some(leader)
+        let enough = follows(&|lead| lead.is_some());
+        let needed = |other: usize| !follows(&|lead| lead != Some(other));
+        (enough && others.all(needed)).then_some(leader)
     }
 }
 

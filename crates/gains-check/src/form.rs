@@ -133,7 +133,7 @@ impl Form {
     }
 
     /// W x / n + b + t u.
-    pub fn affine(&self, matrix: &Matrix, time: Interval) -> Result<Self, Fault> {
+    pub fn affine(&self, matrix: &Matrix, time: Interval, deadline: Deadline) -> Result<Self, Fault> {
         let divisor = matrix.divisor.unwrap_or(1.0);
         let times = |x: &Vec<f64>| -> Vec<f64> {
             let sum = |row: usize| matrix.row(row).map(|(column, weight)| weight * x[column]).sum::<f64>();
@@ -141,7 +141,10 @@ impl Form {
         };
         let sizes = self.sizes();
         let mut parts = Parts::of(times(&self.centre));
-        parts.generators = self.generators.iter().map(|(symbol, row)| (*symbol, times(row))).collect();
+        for (symbol, row) in &self.generators {
+            deadline.check()?;
+            parts.generators.insert(*symbol, times(row));
+        }
         for row in 0..matrix.rows() {
             let (mut count, mut size, mut rest, mut moved) = (0, 0.0, 0.0, matrix.divisor.is_none());
             for (column, weight) in matrix.row(row) {
@@ -213,7 +216,9 @@ impl Form {
         for entry in 0..self.centre.len() {
             let rest = self.centre[entry].abs() * other.remainder[entry]
                 + other.centre[entry].abs() * self.remainder[entry];
-            let lost = if sizes[entry] == 0.0 || others[entry] == 0.0 {
+            // Nothing is lost of a factor that is nothing but zero.
+            let nothing = |form: &Self, sizes: &[f64]| sizes[entry] == 0.0 && form.remainder[entry] == 0.0;
+            let lost = if nothing(self, &sizes) || nothing(other, &others) {
                 0.0
             } else {
                 loss(3) * (sizes[entry] * others[entry] + rest) + TINY

@@ -32,7 +32,7 @@ pub fn form(
     let arguments: Vec<&Form> = node.arguments.iter().map(|&argument| &*forms[argument]).collect();
     work.admit(arguments.iter().map(|form| form.order()).sum(), node.shape.count())?;
     let form = match (&node.operator, &arguments[..]) {
-        (Operator::Affine(matrix), [x]) => x.affine(matrix, time)?,
+        (Operator::Affine(matrix), [x]) => x.affine(matrix, time, work.deadline)?,
         (Operator::Scale(factors, shifts), [x]) => x.scale(factors, shifts)?,
         (Operator::Curve(of), [x]) => {
             let nearby =

@@ -563,8 +563,9 @@ pub struct ControlledSpec {
     pub rejections_after_clipping: u32,
 }
 
-/// The least and the largest step whose products with the coefficients of all tableaux are normal float32 numbers.
-const STEPS_IN_FLOAT32: std::ops::RangeInclusive<f64> = 1e-33..=1e36;
+/// The least step whose products with the coefficients of all tableaux are normal float32 numbers, and the largest of which
+/// what a sum of stages loses by underflow, which may be multiplied by it, is still below what is charged for that.
+const STEPS_IN_FLOAT32: std::ops::RangeInclusive<f64> = 1e-33..=1e6;
 
 impl SolverSpec {
     /// A time or step that may be rounded by more than float32 rounds.

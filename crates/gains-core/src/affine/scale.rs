@@ -21,6 +21,9 @@ pub struct Scale {
     beyond_float32: Option<f64>,
 }
 
+/// Weights of batch normalisation beyond this say nothing about float32 programs.
+const LARGEST_WEIGHT: f64 = 1e6;
+
 /// What a scale does in the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScaleKind {
@@ -81,9 +84,11 @@ impl Scale {
             shape,
             scale,
             kind: ScaleKind::BatchNorm { parameters: if s.affine.is_some() { 2 * channels } else { 0 } },
-            beyond_float32: beyond_float32(
-                each(&|c| s.variance[c] + s.eps).into_iter().chain(s.mean.to_vec()).chain(weight).chain(bias),
-            ),
+            // What a program loses by underflow before it multiplies by the weight is charged for moderate weights.
+            beyond_float32: weight.iter().copied().find(|w| w.abs() > LARGEST_WEIGHT).or_else(|| {
+                let variances = each(&|c| s.variance[c] + s.eps);
+                beyond_float32(variances.into_iter().chain(s.mean.to_vec()).chain(weight).chain(bias))
+            }),
         }
     }
 

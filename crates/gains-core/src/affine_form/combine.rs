@@ -193,7 +193,8 @@ impl AffineForm {
         for j in 0..n {
             let (r, s) = (up(x.spread[j] + x.remainder[j]), up(y.spread[j] + y.remainder[j]));
             let size = sizes[j] * others[j];
-            if size == 0.0 {
+            // Not whether their product is: that may have underflown.
+            if sizes[j] == 0.0 || others[j] == 0.0 {
                 continue;
             }
             let open = x.centre[j].abs() * y.remainder[j] + y.centre[j].abs() * x.remainder[j];

@@ -67,7 +67,12 @@ fn sorted(folder: &Path, is_wanted: impl Fn(&Path) -> bool) -> Result<Vec<PathBu
             found.push(path);
         }
     }
-    found.sort();
+    // Numbers in their own order: 10 is behind 9.
+    let number = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u64>().ok();
+    match found.iter().map(number).collect::<Option<Vec<u64>>>() {
+        Some(_) => found.sort_by_key(|path| (number(path), path.clone())),
+        None => found.sort(),
+    }
     Ok(found)
 }
 

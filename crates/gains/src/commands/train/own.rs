@@ -234,7 +234,9 @@ fn truth_of(config: &Config, data: &DataConfig, inputs: &OwnInputs) -> Result<(T
             .hint("name their column with data.label_column (--label-column), or a file with data.labels"));
     };
     fits(labels.len(), inputs.samples)?;
-    let names = class_names(&labels, inputs.classes.as_deref())?;
+    // Folders are called after classes only where they are the labels.
+    let folders = if data.labels.is_some() { None } else { inputs.classes.as_deref() };
+    let names = class_names(&labels, folders)?;
     let class = |label: &Label| match (label, label.number()) {
         (_, Some(number)) if names.numbers => number as u32,
         (label, _) => names.all.iter().position(|name| *name == text(label)).unwrap_or(0) as u32,
