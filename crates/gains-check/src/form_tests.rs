@@ -112,7 +112,7 @@ fn maps_of_forms_hold_images() {
             matrix.end_row(f64::from(bias)).unwrap();
             weights.push((row, bias));
         }
-        let image = x.affine(&matrix, Interval::ZERO).unwrap();
+        let image = x.affine(&matrix, Interval::ZERO, Deadline::default()).unwrap();
         let symbols = signs(&mut random);
         let at = vector(&x, &symbols, &mut random);
         let row = |(row, bias): &([i8; ENTRIES], i32)| {
@@ -299,4 +299,20 @@ fn functions_pass_as_changes() {
             assert!(off <= open + y.remainder[0] + 1e-12, "round {round}: {off} {open} {y:?}");
         }
     }
+}
+
+#[test]
+fn products_that_underflow_are_not_zero() {
+    let (mut work, tiny) = (work(), 1e-200);
+    let box_of = |low: f64, high: f64| vec![Interval { low, high }];
+    // Only a remainder, and only a centre.
+    let mut x = Form::of_box(&box_of(0.0, 0.0), &mut work).unwrap();
+    x.remainder = vec![tiny];
+    x.bounds = box_of(-tiny, tiny);
+    let y = Form::of_box(&box_of(tiny, tiny), &mut work).unwrap();
+    for product in [x.product(&y, &mut work).unwrap(), y.product(&x, &mut work).unwrap()] {
+        assert!(product.remainder[0] > 0.0 && product.bounds[0].high > 0.0);
+    }
+    let zero = Form::of_box(&box_of(0.0, 0.0), &mut work).unwrap();
+    assert_eq!(zero.product(&y, &mut work).unwrap().remainder, [0.0], "nothing times something is nothing");
 }

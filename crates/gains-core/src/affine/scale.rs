@@ -191,6 +191,17 @@ mod tests {
     use crate::arithmetic::Arithmetic;
     use crate::interval::BoxVec;
 
+    /// A program may lose all of `(x − mean)·factor` before it multiplies by the weight.
+    #[test]
+    fn large_weights_of_batch_normalisation_say_nothing_about_float32() {
+        for (weight, told) in [(1.7e38, true), (-2e6, true), (1e5, false)] {
+            let affine = Some((&[weight][..], &[0.0][..]));
+            let statistics = BatchStatistics { mean: &[0.0], variance: &[6.25], eps: 1e-5, affine };
+            let map = AffineMap::Scale(Scale::batch_norm(Shape::flat(1), statistics));
+            assert_eq!(map.beyond_float32().is_some(), told, "{weight}");
+        }
+    }
+
     /// Mean and bias cancel, but not before a float32 program has rounded them.
     #[test]
     fn batch_normalisation_leaves_room_for_programs_that_take_the_mean_off_first() {

@@ -150,6 +150,21 @@ fn labels_of_tables_are_names_where_all_of_them_are() {
     assert_eq!(classes_of(&one, names.len(), &names), Ok(vec![1, 0]));
 }
 
+/// As text, 10 is between 1 and 2.
+#[test]
+fn folders_called_by_numbers_are_in_the_order_of_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    for class in 0..12 {
+        fs::create_dir(folder.path().join(class.to_string())).unwrap();
+        let kind = (png::ColorType::Grayscale, png::BitDepth::Eight);
+        fs::write(folder.path().join(format!("{class}/a.png")), fuzz::png(1, 1, kind, &[class])).unwrap();
+    }
+    let inputs = read_inputs(folder.path(), None).unwrap();
+    let classes: Vec<String> = (0..12).map(|class| class.to_string()).collect();
+    assert_eq!(inputs.classes.as_ref(), Some(&classes));
+    assert_eq!(inputs.values, (0..12).map(f64::from).collect::<Vec<_>>());
+}
+
 #[test]
 fn pictures_of_one_size_are_read_class_by_class() {
     use png::{BitDepth, ColorType};

@@ -222,12 +222,15 @@ fn constants_that_float32_cannot_hold_prove_nothing_about_float32_programs() {
         alone(deviation(1e50)),
         alone(deviation(1e-46)),
         alone(solved(1e38)),
+        // What a sum of stages loses is multiplied by the step.
+        alone(solved(1e30)),
     ];
     let usual = [
         alone(LayerSpec::LeakyRelu { slope: 1e-37 }),
         alone(LayerSpec::Elu { alpha: 1e-20 }),
         alone(deviation(1e37)),
         alone(solved(1e-3)),
+        alone(solved(1e5)),
     ];
     let region = BoxVec::new(vec![0.5], vec![0.6]);
     for (number, (layers, tensors)) in strange.into_iter().chain(usual).enumerate() {
@@ -236,7 +239,7 @@ fn constants_that_float32_cannot_hold_prove_nothing_about_float32_programs() {
         for mode in MODES {
             let found = analyse(&network, &region, &first_output(), mode, Arithmetic::Float32);
             let refused = matches!(found.err(), Some(Reason::BeyondFloat32 { .. }));
-            assert_eq!(refused, number < 5, "{mode:?}: {:?}", model.description.layers);
+            assert_eq!(refused, number < 6, "{mode:?}: {:?}", model.description.layers);
             let found = analyse(&network, &region, &first_output(), mode, Arithmetic::Real);
             assert!(!matches!(found.err(), Some(Reason::BeyondFloat32 { .. })));
         }
@@ -281,5 +284,30 @@ fn rows_beside_the_first_ode_block_are_not_forgotten() {
                 report.margin
             );
         }
+    }
+}
+
+/// The product of 1e-163 x with itself is nowhere zero, though float64 says so of its size: a later layer shows it.
+#[test]
+fn products_that_underflow_are_not_zero() {
+    let one = Shape::flat(1);
+    let line = |weight: f64| {
+        let map = Conv2d::linear_layer(1, &[weight], &[0.0], false).unwrap();
+        Step::Plain(Operator::Affine(Arc::new(AffineMap::Conv(map))))
+    };
+    let mut program = Program::of("input", one);
+    let mut push = |step, from| program.push(step, from, one);
+    let (x, y) = (push(line(1e-163), vec![0]), push(line(1e-163), vec![0]));
+    let product = push(Step::Plain(Operator::Product), vec![x, y]);
+    let large = push(line(1e300), vec![product]);
+    push(line(1e9), vec![large]);
+    // The output is 1e-17 x², and 5e-18 is asked to be more.
+    let property = Property::all(1, vec![LinearRow::new(vec![-1.0], 5e-18)]);
+    let region = Region::ball(&[1.0], 0.1, Interval::new(0.0, 2.0));
+    let problem = Problem { program: &program, region, property, nominal: vec![vec![1.0]], output: None };
+    for method in METHODS {
+        let settings = Settings { stages: vec![Stage::Bound(method)], ..Settings::default() };
+        let report = Verifier::new(settings).decide(&problem, Budget::default());
+        assert!(!matches!(report.verdict, Verdict::Verified), "{method:?}: {:?}", report.margin);
     }
 }
