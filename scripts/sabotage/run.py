@@ -2,18 +2,17 @@
 
 import argparse
 import concurrent.futures
-import contextlib
 import hashlib
+import json
 import os
 import pathlib
-import queue
 import re
-import shutil
 import subprocess
 import sys
 import time
 
 from rows import SABOTAGES
+from weave import Weaver
 
 # In the order in which they are asked, the quick ones first.
 SUITES = {
@@ -48,70 +47,106 @@ SUITES = {
 
 # What takes longer does not end, but on a machine that is busy with other things.
 LONGEST = int(os.environ.get("SABOTAGE_LONGEST", 400))
+# A build from nothing.
+LONGEST_BUILD = 3600
 
 
-class Tree:
-    """A copy of the sources, with builds of its own, in which one row at a time is broken."""
+class Tests:
+    """Test programs of a copy of the tree, which run with a number that chooses a sabotage, or none."""
 
     def __init__(self, folder, target):
-        self.folder, self.target = pathlib.Path(folder), target
+        self.folder, self.target, self.programs = pathlib.Path(folder), target, {}
 
-    def another(self, number):
-        """A second one, beside the first."""
-        folder = self.folder.with_name(f"{self.folder.name}-{number}")
-        shutil.rmtree(folder, ignore_errors=True)
-        # Every file is new, so that nothing stale in the builds is taken for fresh.
-        shutil.copytree(self.folder, folder, copy_function=shutil.copy)
-        return Tree(folder, f"{self.target}-{number}")
-
-    def cargo(self, *arguments):
-        command = ["timeout", str(LONGEST), "cargo", "test", "--quiet", *arguments]
+    def build(self, suites):
+        """Builds what the suites need; messages of the compiler if that fails."""
+        packages = {package for package, _ in map(SUITES.get, suites)}
+        wanted = [["--lib"] if "--lib" in target else target for _, target in map(SUITES.get, suites)]
+        command = ["cargo", "test", "--no-run", "--message-format", "json"]
+        command += [word for package in sorted(packages) for word in ("-p", package)]
+        command += [word for target in sorted(set(map(tuple, wanted))) for word in target]
         builds = {**os.environ, "CARGO_TARGET_DIR": str(self.target)}
-        return subprocess.run(command, capture_output=True, text=True, cwd=self.folder, env=builds)
+        run = subprocess.run(command, capture_output=True, text=True, cwd=self.folder, env=builds, timeout=LONGEST_BUILD)
+        said = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
+        for made in said:
+            if made.get("executable") and made["profile"]["test"]:
+                folder = pathlib.Path(made["manifest_path"]).parent
+                kind = "--lib" if "lib" in made["target"]["kind"] else made["target"]["name"]
+                self.programs[folder.name, kind] = (made["executable"], folder)
+        if run.returncode == 0:
+            return []
+        wrong = [m["message"] for m in said if m.get("reason") == "compiler-message" and m["message"]["level"] == "error"]
+        return wrong or [{"message": run.stderr[-2000:], "spans": []}]
 
-    @contextlib.contextmanager
-    def broken(self, file, text, replacement):
-        """A file with one text replaced."""
-        path = self.folder / file
-        source = path.read_text()
-        path.write_text(source.replace(text, replacement))
-        try:
-            yield
-        finally:
-            path.write_text(source)
-
-    def ask(self, suite, only=None):
-        """Names of the tests of a suite that fail; None if it does not compile."""
+    def run(self, suite, *words, number=None):
         package, target = SUITES[suite]
-        if self.cargo("-p", package, *target, "--no-run").returncode != 0:
-            return None
-        run = self.cargo("-p", package, *target, *([only] if only else []))
+        program, folder = self.programs[package, target[-1]]
+        chosen = {**os.environ, "CARGO_MANIFEST_DIR": str(folder), **({} if number is None else {"SABOTAGE": str(number)})}
+        return subprocess.run(
+            ["timeout", str(LONGEST), program, *words], capture_output=True, text=True, errors="replace", cwd=folder, env=chosen
+        )
+
+    def ask(self, suite, only=None, number=None):
+        """Names of the tests of a suite that fail."""
+        run = self.run(suite, *([only] if only else []), number=number)
         if run.returncode == 0:
             return []
         names = sorted(set(re.findall(r"^    ([\w:]+)$", run.stdout, re.M)))
         return [f"{suite} {name}" for name in names] or [f"{suite} ended by {run.returncode}"]
 
-    def failing(self, first=""):
-        """Names of failing tests, stopping at the first suite that has any; None if it does not compile."""
+    def failing(self, first="", number=None):
+        """Names of failing tests, stopping at the first suite that has any."""
         hints = [hint.partition(":") for hint in first.split()]
         for suite, only in [(suite, only) for suite, _, only in hints] + [(suite, None) for suite in SUITES]:
-            names = self.ask(suite, only)
-            if names is None or names:
+            names = self.ask(suite, only, number)
+            if names:
                 return names
         return []
 
-    def view(self):
+    def view(self, number=None):
         """What the checker says of the proofs of a fixed list of networks: numbers, fingerprint, refusals, what is wrong."""
-        command = ("-p", "gains-verify", "--test", "certificates", "view")
-        if self.cargo(*command, "--no-run").returncode != 0:
-            return None
-        run = self.cargo(*command, "--", "--nocapture")
+        run = self.run("certificates", "view", "--nocapture", number=number)
         found = re.search(r"checker: (\d+) accepted, (\d+) refused, (\d+) not written, print (\w+)", run.stdout)
         refusals = re.findall(r"^checker refuses: (.*)$", run.stdout, re.M)
         wrong = re.findall(r"^checker is wrong: (.*)$", run.stdout, re.M)
         if not found:
             return (0, 0, 0), "no answer", refusals, wrong
         return tuple(int(n) for n in found.groups()[:3]), found.group(4), refusals, wrong
+
+
+class Broken:
+    """A tree with many sabotages in it: those that one build can hold, and the others one after the other."""
+
+    def __init__(self, tests, rows, suites, workers):
+        self.tests, self.suites, self.workers = tests, suites, workers
+        self.weaver, self.left = Weaver(tests.folder, rows), []
+        started = time.monotonic()
+        while wrong := self.weave():
+            dropped = {n for message in wrong for n in self.weaver.blamed(message)}
+            if not dropped:
+                sys.exit(f"error: the sabotages do not build together: {wrong[0].get('rendered') or wrong[0]['message']}")
+            self.weaver.drop(dropped)
+        log(f"{len(self.weaver.lines)} in one build, {len(self.left)} by themselves: {time.monotonic() - started:.0f} s")
+
+    def weave(self):
+        self.left = self.weaver.write()
+        return self.tests.build(self.suites)
+
+    def each(self, todo, question):
+        """Asks about the rows of some numbers, and gives number and answer in any order; None is what does not compile.
+
+        The question is told of which row it is, and what to give the tests for it."""
+        with concurrent.futures.ThreadPoolExecutor(self.workers) as pool:
+            woven = {pool.submit(question, number, number): number for number in todo if number in self.weaver.lines}
+            for done in concurrent.futures.as_completed(woven):
+                yield woven[done], done.result()
+        for number in (n for n in self.left if n in todo):
+            self.weaver.restore(broken=number)
+            yield number, None if self.tests.build(self.suites) else question(number, None)
+        self.weaver.restore()
+
+
+def log(text):
+    print(text, file=sys.stderr, flush=True)
 
 
 def named(words):
@@ -140,37 +175,36 @@ def breaks_proofs(file):
     return file.startswith(PROOFS) and not NO_PROOFS.search(file)
 
 
-def checker(words, here):
+def checker(words, tests, workers):
     """For each sabotage of a rule that proofs are made by: whether the checker refuses what comes of it."""
     chosen = [s for s in named(words) if breaks_proofs(s[2])]
     check(chosen)
-    healthy = here.view()
-    if healthy is None or healthy[2] or healthy[3]:
+    broken = Broken(tests, chosen, ["certificates"], workers)
+    healthy = tests.view()
+    if healthy[2] or healthy[3] or healthy[1] == "no answer":
         sys.exit(f"error: the checker must accept all before anything is broken: {healthy}")
-    print(f"healthy: {healthy[0]}", file=sys.stderr, flush=True)
-    print("| sabotage | what is broken | the checker |\n|---|---|---|", flush=True)
-    false = 0
-    for name, what, file, text, replacement, _ in chosen:
-        started = time.monotonic()
-        with here.broken(file, text, replacement):
-            said = here.view()
+    log(f"healthy: {healthy[0]}")
+    told, false = {}, 0
+    for number, said in broken.each(range(len(chosen)), lambda _, given: tests.view(given)):
         if said is None:
-            shown = "does not compile"
+            told[number] = "does not compile"
         elif said[3]:
             false += 1
-            shown = f"**ACCEPTS WHAT IS FALSE**: {said[3]}"
+            told[number] = f"**ACCEPTS WHAT IS FALSE**: {said[3]}"
         elif said[2]:
-            shown = f"refuses {said[0][1]} of {sum(said[0][:2])}, such as `{said[2][0]}`"
+            told[number] = f"refuses {said[0][1]} of {sum(said[0][:2])}, such as `{said[2][0]}`"
         elif said[1] == "no answer":
-            shown = "not asked: the verifier does not come to an end"
+            told[number] = "not asked: the verifier does not come to an end"
         elif said[1] == healthy[1]:
-            shown = "not reached"
+            told[number] = "not reached"
         elif said[0][0] == 0:
-            shown = "not asked: nothing is proved any more"
+            told[number] = "not asked: nothing is proved any more"
         else:
-            shown = f"accepts {said[0][0]}, other ones than before: nothing false is claimed"
-        print(f"| {name} | {what} | {shown} |", flush=True)
-        print(f"{name}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+            told[number] = f"accepts {said[0][0]}, other ones than before: nothing false is claimed"
+        log(f"{chosen[number][0]}: {told[number]}")
+    print("| sabotage | what is broken | the checker |\n|---|---|---|")
+    for number, (name, what, *_) in enumerate(chosen):
+        print(f"| {name} | {what} | {told[number]} |", flush=True)
     sys.exit(1 if false else 0)
 
 
@@ -204,36 +238,22 @@ def shown(caught):
     return f"`{caught[0]}`" + (f" and {len(caught) - 1} more" if caught[1:] else "") if caught else "**MISSED**"
 
 
-def main(words, record, here, workers):
+def main(words, record, tests, workers):
     chosen = named(words)
     check(chosen)
-    todo = [s for s in chosen if s[0] not in record.rows]
-    clean = here.failing() if todo else []
-    if clean is None or clean:
-        sys.exit(f"error: the tests must pass before anything is broken: {clean}")
-    print("| sabotage | what is broken | caught by |\n|---|---|---|", flush=True)
-    # Rows are dealt out among copies of the tree: building for one leaves most cores idle.
-    trees = queue.SimpleQueue()
-    for number in range(1, workers + 1):
-        trees.put(here if number == 1 else here.another(number))
-
-    def caught_by(row):
-        name, _, file, text, replacement, first = row
-        started, tree = time.monotonic(), trees.get()
-        try:
-            with tree.broken(file, text, replacement):
-                caught = tree.failing(first)
-        finally:
-            trees.put(tree)
-        record.add(name, shown(caught))
-        print(f"{name}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
-
-    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-        answers = {row[0]: pool.submit(caught_by, row) for row in todo}
-        for name, what, *_ in chosen:
-            if name in answers:
-                answers[name].result()
-            print(f"| {name} | {what} | {record.rows[name]} |", flush=True)
+    todo = {n for n, row in enumerate(chosen) if row[0] not in record.rows}
+    if todo:
+        broken = Broken(tests, chosen, list(SUITES), workers)
+        clean = tests.failing()
+        if clean:
+            sys.exit(f"error: the tests must pass before anything is broken: {clean}")
+        log("the tests pass while nothing is broken")
+        for number, caught in broken.each(todo, lambda number, given: tests.failing(chosen[number][5], given)):
+            record.add(chosen[number][0], shown(caught))
+            log(f"{len(record.rows)} of {len(chosen)}: {chosen[number][0]}: {record.rows[chosen[number][0]]}")
+    print("| sabotage | what is broken | caught by |\n|---|---|---|")
+    for name, what, *_ in chosen:
+        print(f"| {name} | {what} | {record.rows[name]} |")
     lost = sum(record.rows[row[0]].startswith("**") for row in chosen)
     print(f"\n{len(chosen) - lost} of {len(chosen)} caught", flush=True)
     sys.exit(1 if lost else 0)
@@ -251,6 +271,6 @@ if asked.check:
     check(SABOTAGES)
     print(f"{len(SABOTAGES)} sabotages, every text occurs once")
 elif asked.checker:
-    checker(asked.words, Tree(".", asked.target))
+    checker(asked.words, Tests(pathlib.Path.cwd(), asked.target), asked.workers)
 else:
-    main(asked.words, Record(asked.record), Tree(pathlib.Path.cwd(), asked.target), asked.workers)
+    main(asked.words, Record(asked.record), Tests(pathlib.Path.cwd(), asked.target), asked.workers)

@@ -62,8 +62,9 @@ fn what_is_claimed_is_said_and_time_is_limited() {
 fn a_reader_that_is_gone_is_no_panic() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gains-check"));
     command.args([data("8025.safetensors"), data("8025-0-holds.cert")]);
-    let mut running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    drop(running.stdout.take());
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let running = command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
     let output = running.wait_with_output().unwrap();
     assert_eq!((output.status.code(), &output.stderr[..]), (Some(2), &b""[..]));
 }

@@ -1,7 +1,7 @@
 //! Factors and summands, by channel or by entry.
 
 use super::Lanes;
-use crate::arithmetic::beyond_float32;
+use crate::arithmetic::{LARGEST, beyond_float32};
 use crate::row_block::RowBlock;
 use crate::rows::Rows;
 use crate::shape::{Shape, Window};
@@ -23,6 +23,8 @@ pub struct Scale {
 
 /// Weights of batch normalisation beyond this say nothing about float32 programs.
 const LARGEST_WEIGHT: f64 = 1e6;
+/// What float32 holds with room for a few roundings.
+const LARGEST_BETWEEN: f64 = 1e38;
 
 /// What a scale does in the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +80,12 @@ impl Scale {
         };
         let scale: Vec<f64> = weight.iter().zip(s.variance).map(|(w, v)| w / (v + s.eps).sqrt()).collect();
         let each = |f: &dyn Fn(usize) -> f64| (0..channels).map(f).collect();
+        // Nothing encloses what a program has in between, `(x − mean)·factor` or `weight·(x − mean)`.
+        let overflows = |c: usize| {
+            let [mean, factor] = [s.mean[c].abs(), 1.0 / (s.variance[c] + s.eps).sqrt()];
+            let between = (LARGEST + mean) * factor.max(1.0) * weight[c].abs().max(1.0);
+            (between > LARGEST_BETWEEN).then(|| mean.max(factor))
+        };
         Self {
             shift: each(&|c| bias[c] - s.mean[c] * scale[c]),
             size: each(&|c| bias[c].abs() + (s.mean[c] * scale[c]).abs()),
@@ -85,10 +93,15 @@ impl Scale {
             scale,
             kind: ScaleKind::BatchNorm { parameters: if s.affine.is_some() { 2 * channels } else { 0 } },
             // What a program loses by underflow before it multiplies by the weight is charged for moderate weights.
-            beyond_float32: weight.iter().copied().find(|w| w.abs() > LARGEST_WEIGHT).or_else(|| {
-                let variances = each(&|c| s.variance[c] + s.eps);
-                beyond_float32(variances.into_iter().chain(s.mean.to_vec()).chain(weight).chain(bias))
-            }),
+            beyond_float32: weight
+                .iter()
+                .copied()
+                .find(|w| w.abs() > LARGEST_WEIGHT)
+                .or_else(|| (0..channels).find_map(overflows))
+                .or_else(|| {
+                    let variances: Vec<f64> = each(&|c| s.variance[c] + s.eps);
+                    beyond_float32([&variances, s.mean, &weight, &bias].into_iter().flatten().copied())
+                }),
         }
     }
 
@@ -199,6 +212,23 @@ mod tests {
             let statistics = BatchStatistics { mean: &[0.0], variance: &[6.25], eps: 1e-5, affine };
             let map = AffineMap::Scale(Scale::batch_norm(Shape::flat(1), statistics));
             assert_eq!(map.beyond_float32().is_some(), told, "{weight}");
+        }
+    }
+
+    /// Divided by a small deviation they are beyond what float32 holds, and a small weight brings them back too late.
+    #[test]
+    fn means_that_overflow_before_the_weight_say_nothing_about_float32() {
+        for (mean, variance, weight, told) in [
+            (1e35, 0.0, 1e-30, true),
+            (1e33, 1e38, 1e6, true),
+            (0.0, 1e-36, 1.0, true),
+            (1e6, 0.0, 1.0, false),
+        ] {
+            let affine = Some((&[weight][..], &[0.0][..]));
+            let eps = if variance == 0.0 { 1e-12 } else { 0.0 };
+            let statistics = BatchStatistics { mean: &[mean], variance: &[variance], eps, affine };
+            let map = AffineMap::Scale(Scale::batch_norm(Shape::flat(1), statistics));
+            assert_eq!(map.beyond_float32().is_some(), told, "{mean} {variance} {weight}");
         }
     }
 

@@ -8,7 +8,7 @@ use ndarray_npy::npy::header::Header;
 use ndarray_npy::{ReadNpyExt, ReadableElement};
 use zip::ZipArchive;
 
-use super::{Fault, LARGEST, Label, MOST_ENTRIES, Numbers, OwnInputs, Wanted};
+use super::{Fault, LARGEST, Label, MOST_ENTRIES, Numbers, OwnInputs, Purpose, Wanted};
 use crate::bounded::read_bounded;
 
 /// An array, its last axis fastest.
@@ -140,20 +140,24 @@ pub(super) fn npz(bytes: &[u8], wanted: Wanted<'_>) -> Result<OwnInputs, Fault> 
     let named = |list: [&'static str; 2]| {
         list.into_iter().find_map(|key| names.iter().find(|name| name.eq_ignore_ascii_case(key)))
     };
-    let usual = if wanted.only_labels { named(LABELS) } else { named(INPUTS) };
+    let only_known = wanted.purpose != Purpose::Samples;
+    let usual = if only_known { named(LABELS) } else { named(INPUTS) };
     let only = if names.len() == 1 { names.first() } else { None };
     let key = match wanted.key {
         Some(key) => names.iter().find(|name| *name == key),
         None => usual.or(only),
     };
     let Some(key) = key else {
-        let usual = if wanted.only_labels { LABELS } else { INPUTS };
+        let usual = if only_known { LABELS } else { INPUTS };
         let wanted = wanted.key.map_or_else(|| usual.join("' or '"), shorten);
         let there = names.iter().take(20).map(|name| shorten(name)).collect::<Vec<_>>().join(", ");
         return Err(Fault::Key { wanted, there });
     };
     let mut inputs = take(key)?.into_inputs()?;
-    if let (Some(key), false) = (named(LABELS).filter(|other| *other != key), wanted.only_labels) {
+    // Labels belong to the usual array; another one that was named may hold other samples.
+    let has_labels =
+        !only_known && wanted.key.is_none_or(|key| named(INPUTS).is_some_and(|usual| usual == key));
+    if let Some(key) = named(LABELS).filter(|other| has_labels && *other != key) {
         let labels = take(key)?.into_inputs()?;
         labels.check()?;
         let count = labels.samples;

@@ -118,35 +118,17 @@ pub fn classes_of(labels: &[Label], count: usize, names: &[String]) -> Result<Ve
     labels.iter().enumerate().map(class).collect()
 }
 
-/// What the classes of a network with so many are called for the pictures of folders: as the network calls them where it
-/// knows all folders, and like the folders, in their order, where it knows none and there is one for each class. Anything
-/// in between would take pictures of one class for those of another.
-///
-/// # Errors
-///
-/// The first folder that is no class, and whether others are.
-pub fn folder_classes(
-    folders: &[String],
-    count: usize,
-    names: &[String],
-) -> Result<Vec<String>, StrangeFolder> {
-    let Some(strange) = folders.iter().find(|folder| !names.contains(folder)) else {
-        return Ok(names.to_vec());
-    };
-    let others_fit = folders.iter().any(|folder| names.contains(folder));
-    if !others_fit && folders.len() == count {
-        return Ok(folders.to_vec());
-    }
-    Err(StrangeFolder { name: strange.clone(), others_fit })
-}
-
-/// A folder of pictures that is no class of a network.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StrangeFolder {
-    /// What it is called.
-    pub name: String,
-    /// Whether other folders are called like classes.
-    pub others_fit: bool,
+/// Why a folder of pictures is no class of a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strange {
+    /// Other folders are called like classes.
+    OthersFit,
+    /// There is not one folder for each class.
+    Count,
+    /// There is no picture in it, so that it may be no class at all.
+    Empty,
+    /// All are called by numbers, of which 10 is behind 9, but not in the order of text.
+    Order,
 }
 
 /// Samples that were read.
@@ -194,14 +176,64 @@ impl OwnInputs {
         Some(labels.map(|label| folder(label).unwrap_or_else(|| label.clone())).collect())
     }
 
-    /// The one label of every sample, if each sample is a single number.
+    /// What the classes of a network with so many are called for the pictures of folders: as the network calls them where
+    /// it knows all folders, and like the folders, in their order, where it knows none and there is one for each class.
+    /// Anything in between would take pictures of one class for those of another. Without folders nothing is changed.
+    ///
+    /// # Errors
+    ///
+    /// A folder that is no class, and why.
+    pub fn classes_in(&self, count: usize, names: &[String]) -> Result<Vec<String>, (String, Strange)> {
+        let folders = self.classes.as_deref().unwrap_or_default();
+        let Some(strange) = folders.iter().find(|folder| !names.contains(folder)) else {
+            return Ok(names.to_vec());
+        };
+        let refused = |folder: &String, why| Err((folder.clone(), why));
+        if folders.iter().any(|folder| names.contains(folder)) {
+            return refused(strange, Strange::OthersFit);
+        }
+        if folders.len() != count {
+            return refused(strange, Strange::Count);
+        }
+        let holds = |class: usize| self.labels.iter().flatten().any(|l| l.number() == Some(class as f64));
+        if let Some(empty) = (0..count).find(|class| !holds(*class)) {
+            return refused(&folders[empty], Strange::Empty);
+        }
+        let numbers: Option<Vec<u64>> = folders.iter().map(|folder| folder.parse().ok()).collect();
+        match numbers.unwrap_or_default().windows(2).position(|two| two[0] >= two[1]) {
+            Some(at) => refused(&folders[at + 1], Strange::Order),
+            None => Ok(folders.to_vec()),
+        }
+    }
+
+    /// The one label of every sample, of a file that says which it is, or in which each sample is a single number.
     fn into_labels(self) -> Result<Vec<Label>, Fault> {
         let entries = self.entries();
         match (self.labels, entries) {
-            (Some(labels), 0) => Ok(labels),
-            (_, 1) => Ok(self.values.into_iter().map(Label::Number).collect()),
-            _ => Err(Fault::NoLabels { shape: self.shape }),
+            (Some(labels), _) => Ok(labels),
+            (None, 1) => Ok(self.values.into_iter().map(Label::Number).collect()),
+            (None, _) => Err(Fault::NoLabels { shape: self.shape }),
         }
+    }
+
+    /// The numbers that are true of every sample: of a file that says which they are, or all there are.
+    fn into_truth(self) -> Result<Self, Fault> {
+        let Some(labels) = &self.labels else { return Ok(self) };
+        let rows: Option<Vec<&[f64]>> = labels.iter().map(Label::numbers).collect();
+        let rows = rows.ok_or_else(|| Fault::NoTruth)?;
+        let shape = vec![rows.first().map_or(1, |row| row.len())];
+        let (samples, values) = (rows.len(), rows.concat());
+        let inputs = Self {
+            samples,
+            shape,
+            values,
+            numbers: Numbers::Plain,
+            columns: None,
+            labels: None,
+            classes: None,
+        };
+        inputs.check()?;
+        Ok(inputs)
     }
 }
 
@@ -212,8 +244,20 @@ struct Wanted<'a> {
     key: Option<&'a str>,
     /// The column with the labels.
     label_column: Option<&'a str>,
-    /// Whether labels alone are wanted, which may be names.
-    only_labels: bool,
+    /// What is looked for.
+    purpose: Purpose,
+}
+
+/// What is looked for in a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Purpose {
+    /// Samples, perhaps with labels.
+    #[default]
+    Samples,
+    /// Classes alone, which may be names.
+    Classes,
+    /// Numbers that are true of samples.
+    Truth,
 }
 
 /// Reads inputs. `FILE.npz:KEY` names an array of an archive; `label_column` one of a table.
@@ -224,7 +268,7 @@ struct Wanted<'a> {
 /// finite.
 pub fn read_inputs(path: &Path, label_column: Option<&str>) -> Result<OwnInputs, OwnError> {
     let (path, key) = split_key(path);
-    let wanted = Wanted { key: key.as_deref(), label_column, only_labels: false };
+    let wanted = Wanted { key: key.as_deref(), label_column, purpose: Purpose::Samples };
     if path.is_dir() {
         if label_column.is_some() {
             return Err(OwnError::new(&path, Fault::NoColumns));
@@ -244,17 +288,33 @@ pub fn parse_inputs(bytes: &[u8], path: &Path, label_column: Option<&str>) -> Re
     parse(bytes, path, wanted).map_err(|fault| OwnError::new(path, fault))
 }
 
-/// Reads labels: an array with one number per sample, or a table with one column.
+/// Reads labels: an array with one number per sample, a table with one column, or what a file with samples says of them.
 ///
 /// # Errors
 ///
 /// As [`read_inputs`], and if there is more than one number per sample.
 pub fn read_labels(path: &Path) -> Result<Vec<Label>, OwnError> {
+    read_known(path, Purpose::Classes, OwnInputs::into_labels)
+}
+
+/// Reads what is true of samples: an array or a table with the numbers of each, or what a file with samples says of them.
+///
+/// # Errors
+///
+/// As [`read_inputs`], and if the file has names of classes instead of numbers.
+pub fn read_truth(path: &Path) -> Result<OwnInputs, OwnError> {
+    read_known(path, Purpose::Truth, OwnInputs::into_truth)
+}
+
+fn read_known<T>(
+    path: &Path,
+    purpose: Purpose,
+    take: impl FnOnce(OwnInputs) -> Result<T, Fault>,
+) -> Result<T, OwnError> {
     let (path, key) = split_key(path);
-    let wanted = Wanted { key: key.as_deref(), only_labels: true, ..Wanted::default() };
+    let wanted = Wanted { key: key.as_deref(), label_column: None, purpose };
     let bytes = read(&path)?;
-    let labels = parse(&bytes, &path, wanted).and_then(OwnInputs::into_labels);
-    labels.map_err(|fault| OwnError::new(&path, fault))
+    parse(&bytes, &path, wanted).and_then(take).map_err(|fault| OwnError::new(&path, fault))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, OwnError> {

@@ -57,22 +57,18 @@ fn size(axes: &[usize]) -> String {
     axes.iter().map(ToString::to_string).collect::<Vec<_>>().join("x")
 }
 
-/// What of a folder is wanted, by name.
+/// What of a folder is wanted, in the order of names as text; what is hidden is not.
 fn sorted(folder: &Path, is_wanted: impl Fn(&Path) -> bool) -> Result<Vec<PathBuf>, OwnError> {
     let entries = fs::read_dir(folder).map_err(|e| unreadable(folder, e))?;
     let mut found = Vec::new();
     for entry in entries {
-        let path = entry.map_err(|e| unreadable(folder, e))?.path();
-        if is_wanted(&path) {
+        let entry = entry.map_err(|e| unreadable(folder, e))?;
+        let (path, is_hidden) = (entry.path(), entry.file_name().as_encoded_bytes().starts_with(b"."));
+        if !is_hidden && is_wanted(&path) {
             found.push(path);
         }
     }
-    // Numbers in their own order: 10 is behind 9.
-    let number = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u64>().ok();
-    match found.iter().map(number).collect::<Option<Vec<u64>>>() {
-        Some(_) => found.sort_by_key(|path| (number(path), path.clone())),
-        None => found.sort(),
-    }
+    found.sort();
     Ok(found)
 }
 

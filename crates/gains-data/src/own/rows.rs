@@ -3,7 +3,7 @@
 use csv::StringRecord;
 
 use super::array::{first_line, shorten};
-use super::{Fault, Label, MOST_ENTRIES, Numbers, OwnInputs, Wanted};
+use super::{Fault, Label, MOST_ENTRIES, Numbers, OwnInputs, Purpose, Wanted};
 
 /// Columns of a table.
 const MOST_COLUMNS: usize = 1 << 20;
@@ -20,7 +20,7 @@ pub(super) fn parse(bytes: &[u8], wanted: Wanted<'_>) -> Result<OwnInputs, Fault
     let header = reader.headers().map_err(broken)?.clone();
     let mut columns = names_of(&header)?;
     let label = labels_of(&columns, wanted.label_column)?;
-    let single = wanted.only_labels && columns.len() == 1;
+    let single = wanted.purpose == Purpose::Classes && columns.len() == 1;
     let (mut values, mut labels, mut samples) = (Vec::new(), Vec::new(), 0);
     let mut several: Vec<(usize, f64)> = Vec::new();
     for row in reader.records() {

@@ -118,18 +118,73 @@ fn labels_may_be_several_numbers() {
     assert!(two(parsed("x.npz", &archive).unwrap().labels.unwrap()));
 }
 
+/// Samples of folders that are called so, one of each but of those whose name begins with `-`.
+fn in_folders(names: &[&str]) -> OwnInputs {
+    let held = names.iter().enumerate().filter(|(_, name)| !name.starts_with('-'));
+    let labels: Vec<Label> = held.map(|(class, _)| Label::Number(class as f64)).collect();
+    OwnInputs {
+        samples: labels.len(),
+        shape: vec![1, 1, 1],
+        values: vec![0.0; labels.len()],
+        numbers: Numbers::Pixels,
+        columns: None,
+        labels: Some(labels),
+        classes: Some(names.iter().map(ToString::to_string).collect()),
+    }
+}
+
 /// A picture of one class is never taken for one of another.
 #[test]
 fn folders_are_classes_by_name_or_all_by_order() {
     let names = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
     let known = names(&["0", "1", "2"]);
-    let classes = |folders: &[&str]| folder_classes(&names(folders), 3, &known);
+    let classes = |folders: &[&str]| in_folders(folders).classes_in(3, &known);
     assert_eq!(classes(&["2"]), Ok(known.clone()));
     assert_eq!(classes(&["a", "b", "c"]), Ok(names(&["a", "b", "c"])));
-    let strange = |name: &str, others_fit| Err(StrangeFolder { name: name.into(), others_fit });
-    assert_eq!(classes(&["1", "cat"]), strange("cat", true));
-    assert_eq!(classes(&["0", "1", "cat"]), strange("cat", true));
-    assert_eq!(classes(&["cat"]), strange("cat", false));
+    let strange = |name: &str, why| Err((name.to_owned(), why));
+    assert_eq!(classes(&["1", "cat"]), strange("cat", Strange::OthersFit));
+    assert_eq!(classes(&["0", "1", "cat"]), strange("cat", Strange::OthersFit));
+    assert_eq!(classes(&["cat"]), strange("cat", Strange::Count));
+    assert_eq!(classes(&["-cache", "cat", "dog"]), strange("-cache", Strange::Empty));
+    // As text 10 is between 1 and 2: which order is meant?
+    assert_eq!(classes(&["10", "8", "9"]), strange("8", Strange::Order));
+    assert_eq!(classes(&["08", "09", "10"]), Ok(names(&["08", "09", "10"])));
+    assert_eq!(in_folders(&["0", "2"]).classes_in(3, &known), Ok(known));
+}
+
+/// What is known of samples stands in files with samples, too, beside numbers that may look like it.
+#[test]
+fn files_with_samples_say_what_is_known_of_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| {
+        fs::write(folder.path().join(name), bytes).unwrap();
+        folder.path().join(name)
+    };
+    let lines = write("a.jsonl", b"{\"x\": [1], \"y\": 0}\n{\"x\": [0], \"y\": 1}\n");
+    assert_eq!(read_labels(&lines).unwrap(), [Label::Number(0.0), Label::Number(1.0)]);
+    assert_eq!(read_truth(&lines).unwrap().values, [0.0, 1.0]);
+    let lines = write("b.jsonl", b"{\"x\": [1, 2], \"y\": [5, 7]}\n");
+    let truth = read_truth(&lines).unwrap();
+    assert_eq!((truth.samples, truth.shape, truth.values), (1, vec![2], vec![5.0, 7.0]));
+    assert!(read_truth(&write("c.jsonl", b"{\"x\": [1], \"y\": \"cat\"}\n")).is_err());
+    assert_eq!(read_truth(&write("d.jsonl", b"{\"x\": [5, 7]}\n")).unwrap().values, [5.0, 7.0]);
+    let table = read_truth(&write("e.csv", b"p,q\n5,7\n")).unwrap();
+    assert_eq!((table.columns, table.values), (Some(vec!["p".into(), "q".into()]), vec![5.0, 7.0]));
+    let double = |v: [f64; 1]| fuzz::npy("<f8", "1,1", &v[0].to_le_bytes());
+    let mut archive = zip::ZipWriter::new(io::Cursor::new(Vec::new()));
+    for (name, value) in [("x", 1.0), ("y", 5.0), ("val_x", 2.0), ("val_y", 6.0)] {
+        archive.start_file(format!("{name}.npy"), zip::write::SimpleFileOptions::default()).unwrap();
+        io::Write::write_all(&mut archive, &double([value])).unwrap();
+    }
+    let path = write("f.npz", &archive.finish().unwrap().into_inner());
+    let key = |key: &str| PathBuf::from(format!("{}:{key}", path.display()));
+    assert_eq!(read_truth(&path).unwrap().values, [5.0]);
+    assert_eq!(read_truth(&key("val_y")).unwrap().values, [6.0]);
+    assert_eq!(read_labels(&path).unwrap(), [Label::Number(5.0)]);
+    assert_eq!(read_inputs(&path, None).unwrap().labels, Some(vec![Label::Number(5.0)]));
+    assert_eq!(read_inputs(&key("x"), None).unwrap().labels, Some(vec![Label::Number(5.0)]));
+    let other = read_inputs(&key("val_x"), None).unwrap();
+    assert_eq!((other.values, other.labels), (vec![2.0], None), "y is of x");
 }
 
 /// Classes may be called by numbers that are not their own.
@@ -150,19 +205,16 @@ fn labels_of_tables_are_names_where_all_of_them_are() {
     assert_eq!(classes_of(&one, names.len(), &names), Ok(vec![1, 0]));
 }
 
-/// As text, 10 is between 1 and 2.
 #[test]
-fn folders_called_by_numbers_are_in_the_order_of_numbers() {
+fn what_is_hidden_is_no_class_and_no_picture() {
     let folder = tempfile::tempdir().unwrap();
-    for class in 0..12 {
-        fs::create_dir(folder.path().join(class.to_string())).unwrap();
+    for (class, picture) in [("10", "a.png"), ("9", ".b.png"), (".cache", "c.png"), ("9", "d.png")] {
+        fs::create_dir_all(folder.path().join(class)).unwrap();
         let kind = (png::ColorType::Grayscale, png::BitDepth::Eight);
-        fs::write(folder.path().join(format!("{class}/a.png")), fuzz::png(1, 1, kind, &[class])).unwrap();
+        fs::write(folder.path().join(class).join(picture), fuzz::png(1, 1, kind, &[7])).unwrap();
     }
     let inputs = read_inputs(folder.path(), None).unwrap();
-    let classes: Vec<String> = (0..12).map(|class| class.to_string()).collect();
-    assert_eq!(inputs.classes.as_ref(), Some(&classes));
-    assert_eq!(inputs.values, (0..12).map(f64::from).collect::<Vec<_>>());
+    assert_eq!((inputs.samples, inputs.classes), (2, Some(vec!["10".into(), "9".into()])));
 }
 
 #[test]

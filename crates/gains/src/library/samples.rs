@@ -24,7 +24,15 @@ impl Arrays {
     pub fn new(name: &str, shape: Vec<usize>, values: Vec<f64>) -> Result<Self, Failure> {
         let inputs = array(name, shape, values)?;
         let name = name.to_owned();
-        let given = Given { name, inputs, nominal: Nominal::Given, boxes: None, labels: None, truth: None };
+        let given = Given {
+            name,
+            inputs,
+            nominal: Nominal::Given,
+            boxes: None,
+            labels: None,
+            truth: None,
+            named: None,
+        };
         Ok(Self { given, order: Order::default() })
     }
 

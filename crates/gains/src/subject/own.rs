@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use gains_core::description::Task;
 use gains_core::{BoxVec, Interval, Network, Shape};
 use gains_data::Dataset;
-use gains_data::own::{self, Label, Numbers, OwnInputs, StrangeFolder};
+use gains_data::own::{self, Label, Numbers, OwnInputs, Strange};
 use sha2::{Digest, Sha256};
 
 use super::classes::Collection;
@@ -66,9 +66,9 @@ impl OwnSource {
         if let Some([lower, upper]) = &boxes {
             check_boxes(&values, lower, upper, &entries)?;
         }
-        let classes = class_names(network, read.inputs.classes.as_deref(), &read.name)?;
+        let classes = class_names(network, &read.inputs, &read.name)?;
         let known = read.labels.as_deref();
-        let truth = if regression { truth_of(read.truth, known, network, count)? } else { None };
+        let truth = if regression { truth_of(read.truth, known, network, count, read.named)? } else { None };
         let labels = match &read.labels {
             _ if regression => None,
             None => None,
@@ -145,6 +145,8 @@ pub struct Given {
     pub labels: Option<Vec<Label>>,
     /// What is known to be true, for networks that predict numbers.
     pub truth: Option<OwnInputs>,
+    /// What the columns are called in which that stands.
+    pub named: Option<Vec<String>>,
 }
 
 impl Given {
@@ -180,10 +182,14 @@ impl Given {
         }
         let (labels, truth) = match &args.labels {
             Some(path) if !regression => (Some(own::read_labels(path)?), None),
-            Some(path) => (None, Some(own::read_inputs(path, None)?)),
+            Some(path) => (None, Some(own::read_truth(path)?)),
             None => (inputs.named_labels(), None),
         };
-        Ok(Self { name: name_of(path), inputs, nominal, boxes, labels, truth })
+        let named = truth.as_ref().and_then(|truth| truth.columns.clone()).or_else(|| {
+            let names = args.label_column.as_ref()?.split(',').map(|name| name.trim().to_owned());
+            Some(names.collect())
+        });
+        Ok(Self { name: name_of(path), inputs, nominal, boxes, labels, truth, named })
     }
 }
 
@@ -302,17 +308,21 @@ fn misfit(inputs: &OwnInputs, shape: Shape, name: &str) -> Failure {
 }
 
 /// What classes are called: by the model, unless they were read from folders it does not know.
-fn class_names(network: &Network, folders: Option<&[String]>, name: &str) -> Result<Vec<String>, Failure> {
+fn class_names(network: &Network, inputs: &OwnInputs, name: &str) -> Result<Vec<String>, Failure> {
     let Task::Classification { classes } = &network.description.task else { return Ok(Vec::new()) };
-    let Some(folders) = folders else { return Ok(classes.clone()) };
     let count = network.outputs();
-    own::folder_classes(folders, count, classes).map_err(|StrangeFolder { name: strange, others_fit }| {
-        let message = match others_fit {
-            true => format!("the folder '{strange}' of '{name}' is no class of the model, others of it are"),
-            false => format!(
-                "the folders of '{name}' ('{strange}'…) are no classes of the model, and {} are not one for each of its {count}",
-                folders.len()
-            ),
+    inputs.classes_in(count, classes).map_err(|(strange, why)| {
+        let others = format!("the folders of '{name}' ('{strange}'…) are no classes of the model, and");
+        let message = match why {
+            Strange::OthersFit => {
+                format!("the folder '{strange}' of '{name}' is no class of the model, others of it are")
+            }
+            Strange::Count => {
+                let found = inputs.classes.as_ref().map_or(0, Vec::len);
+                format!("{others} {found} are not one for each of its {count}")
+            }
+            Strange::Empty => format!("{others} '{strange}' holds no pictures: is it a class?"),
+            Strange::Order => format!("{others} their numbers are in another order than their text"),
         };
         let first: Vec<&str> = classes.iter().take(20).map(String::as_str).collect();
         let dots = if classes.len() > first.len() { ", …" } else { "" };
@@ -346,6 +356,7 @@ fn truth_of(
     labels: Option<&[Label]>,
     network: &Network,
     count: usize,
+    named: Option<Vec<String>>,
 ) -> Result<Option<Vec<f64>>, Failure> {
     let outputs = network.outputs();
     let (samples, each, values) = match (given, labels) {
@@ -371,6 +382,18 @@ fn truth_of(
         return Err(
             Failure::usage(message).hint("give one number for each output of each input with --labels")
         );
+    }
+    if let Some(at) = values.iter().position(|value| !value.is_finite()) {
+        let message = format!("what is known of sample {} is {}", at / outputs, values[at]);
+        return Err(Failure::usage(message).hint("give a finite number for each output"));
+    }
+    if let (Task::Regression { outputs: known, .. }, Some(named)) = (&network.description.task, named)
+        && named != *known
+        && named.iter().any(|name| known.contains(name))
+    {
+        let message =
+            format!("known values are called {}, the outputs {}", named.join(", "), known.join(", "));
+        return Err(Failure::usage(message).hint("give the columns in the order of the outputs"));
     }
     Ok(Some(values))
 }

@@ -204,5 +204,12 @@ fn table(path: &Path, columns: &[&str]) -> Result<Vec<(String, Vec<f64>)>, Failu
         Some(Label::Number(number) | Label::Written(_, number)) => number.to_string(),
         Some(Label::Numbers(_)) | None => at.to_string(),
     };
+    if matches!(read.labels.as_deref(), Some([Label::Numbers(_), ..])) {
+        return Err(Failure::usage(format!(
+            "'{}' has several numbers where a feature is named",
+            path.display()
+        ))
+        .hint(format!("give a .csv with the columns feature,{}", columns.join(","))));
+    }
     Ok((0..read.samples).map(|at| (name(at), read.sample(at).to_vec())).collect())
 }

@@ -193,9 +193,8 @@ fn pictures_lie_as_the_network_takes_them() {
     let mut encoder = png::Encoder::new(&mut picture, 4, 2);
     encoder.set_color(png::ColorType::Rgb);
     encoder.write_header().unwrap().write_image_data(&pixels).unwrap();
-    fs::create_dir_all(scene.folder.path().join("png/bright")).unwrap();
-    fs::create_dir_all(scene.folder.path().join("png/other")).unwrap();
-    fs::write(scene.folder.path().join("png/bright/0.png"), picture).unwrap();
+    fs::create_dir_all(scene.folder.path().join("png/0")).unwrap();
+    fs::write(scene.folder.path().join("png/0/0.png"), picture).unwrap();
     let folder = scene.path("png");
     let logits = |more: &[&str]| {
         let printed = ok(&scene.ask("predict", &[more, &["--json"]].concat()));
@@ -211,7 +210,7 @@ fn pictures_lie_as_the_network_takes_them() {
     assert!((scaled.0 - bright / 255.0).abs() < 1e-6);
     assert_eq!(logits(&["--inputs", &folder]), scaled, "pictures are divided by 255");
     let predicted = ok(&scene.ask("predict", &["--inputs", &folder]));
-    assert!(predicted.contains("bright") && predicted.contains("1 of 1 correct"), "{predicted}");
+    assert!(predicted.contains("1 of 1 correct"), "{predicted}");
     let wrong = scene.write("wrong.npy", npy("|u1", &[1, 4, 2, 3], &planes));
     fails(&scene.ask("predict", &["--inputs", &wrong]), 2, "the model takes 3x2x4 images");
 }
@@ -252,7 +251,9 @@ fn classes_go_by_their_names() {
     fs::remove_dir_all(Path::new(&png).join("bright")).unwrap();
     fails(&ask, 2, "1 are not one for each of its 2");
     fs::create_dir(Path::new(&png).join("tree")).unwrap();
-    assert_eq!(scene.predictions(&["--inputs", &png]), [(Some(0), 0)]);
+    fails(&ask, 2, "'tree' holds no pictures: is it a class?");
+    fs::copy(Path::new(&png).join("cat/0.png"), Path::new(&png).join("tree/1.png")).unwrap();
+    assert_eq!(scene.predictions(&["--inputs", &png]), [(Some(0), 0), (Some(1), 0)]);
 }
 
 /// Networks that predict several numbers are told the truth by tables and lines of JSON, too.
@@ -271,6 +272,33 @@ fn several_numbers_are_labels_of_regression() {
     assert!(of_table.contains("0.2") && of_table.contains("0.1"), "{of_table}");
     let ask = scene.ask("predict", &["--inputs", &table, "--label-column", "p"]);
     fails(&ask, 2, "");
+    // A file that says itself what is known of its samples is not asked for its inputs instead.
+    let asked_twice = said(&["--inputs", &lines, "--labels", &lines]);
+    assert_eq!(said(&["--inputs", &lines]), asked_twice);
+}
+
+/// Columns of known values are those of the outputs, by name.
+#[test]
+fn known_values_are_of_the_outputs_they_are_named_after() {
+    let mut model = two_numbers();
+    let outputs = vec!["p".to_owned(), "q".to_owned()];
+    model.description.task = Task::Regression { outputs, units: Default::default() };
+    let folder = tempfile::tempdir().unwrap();
+    let model = saved(folder.path(), "named", model);
+    let scene = Scene { folder, model };
+    let table = scene.write("x.csv", "a,p,b,q\n0.5,0.2,0.25,0.1\n");
+    let ask = ["predict", "--inputs", &table, "--label-column"];
+    let of = |columns| scene.ask("predict", &[&ask[1..], &[columns]].concat());
+    ok(&of("p,q"));
+    fails(&of("q,p"), 2, "known values are called q, p, the outputs p, q");
+    let inputs = scene.write("i.csv", "a,b\n0.5,0.25\n");
+    for (header, fine) in [("p,q", true), ("q,p", false), ("u,v", true)] {
+        let known = scene.write("y.csv", &format!("{header}\n0.2,0.1\n"));
+        let ask = scene.ask("predict", &["--inputs", &inputs, "--labels", &known]);
+        if fine { drop(ok(&ask)) } else { drop(fails(&ask, 2, "in the order of the outputs")) }
+    }
+    let odd = scene.write("y.csv", "p,q\n0.2,0.1\n0.2,0.3\n");
+    fails(&scene.ask("predict", &["--inputs", &inputs, "--labels", &odd]), 2, "2 times 2 known values");
 }
 
 /// The margin of (0.7, 0.3) is 0.4 less twice eps, √2 eps, or eps.

@@ -293,7 +293,7 @@ fn numbers_of(data: &DataConfig, inputs: &OwnInputs) -> Result<(Task, Truth), Fa
     // Folders are classes, which are nothing to predict.
     let (each, values, names) = match (&data.labels, inputs.named_labels()) {
         (Some(path), _) => {
-            let read = own::read_inputs(Path::new(path), None)?;
+            let read = own::read_truth(Path::new(path))?;
             fits(read.samples, inputs.samples)?;
             let each = read.entries().max(1);
             (each, read.values, read.columns.unwrap_or_default())
