@@ -23,6 +23,7 @@ fn main() -> Result<(), String> {
         let outputs = run(
             &model.network,
             vec![line.into_iter().map(Interval::point).collect()],
+            Deadline::default(),
             &mut |ode, state| {
                 let (end, moves) = solve(ode, state, 100_000, Deadline::default())?;
                 steps.extend(moves.iter().map(|&Move { place, error, action }| {

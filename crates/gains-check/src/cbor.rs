@@ -64,7 +64,10 @@ impl Kind {
             Self::F32 => chunk.first_chunk().map(|bytes| f64::from(f32::from_le_bytes(*bytes))),
             Self::F64 => chunk.first_chunk().map(|bytes| f64::from_le_bytes(*bytes)),
         };
-        bytes.chunks_exact(self.width()).filter_map(number).collect()
+        // As much memory as they need, and no more.
+        let mut numbers = Vec::with_capacity(bytes.len() / self.width());
+        numbers.extend(bytes.chunks_exact(self.width()).filter_map(number));
+        numbers
     }
 }
 

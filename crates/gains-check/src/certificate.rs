@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cbor::Value;
+use crate::cbor::{Kind, Value};
 use crate::fault::Fault;
 use crate::interval::Interval;
 use crate::network::{Network, Operator};
@@ -14,6 +14,13 @@ pub fn bad(what: impl Into<String>) -> Fault {
     Fault::Malformed(what.into())
 }
 
+/// The beginning of a text out of a file: it may be as long as that.
+pub fn shown(text: &str) -> String {
+    let mut characters = text.chars();
+    let first: String = characters.by_ref().take(60).collect();
+    if characters.next().is_some() { first + "…" } else { first }
+}
+
 /// A map whose keys are looked up.
 pub struct Fields<'v, 'a>(&'v [(&'a str, Value<'a>)]);
 
@@ -22,7 +29,7 @@ impl<'v, 'a> Fields<'v, 'a> {
     pub fn of(value: &'v Value<'a>, known: &[&str]) -> Result<Self, Fault> {
         let Value::Map(entries) = value else { return Err(bad("something else than a map")) };
         match entries.iter().find(|(key, _)| !known.contains(key)) {
-            Some((key, _)) => Err(bad(format!("unknown key {key:?}"))),
+            Some((key, _)) => Err(bad(format!("unknown key {:?}", shown(key)))),
             None => Ok(Self(entries)),
         }
     }
@@ -114,7 +121,7 @@ pub fn flags(value: &Value) -> Result<Vec<bool>, Fault> {
         1.0 => Ok(true),
         _ => Err(bad("something else than 0 and 1")),
     };
-    ends(value)?.into_iter().map(flag).collect()
+    typed(value, &[Kind::U8])?.into_iter().map(flag).collect()
 }
 
 /// Finite numbers.
@@ -123,10 +130,23 @@ pub fn floats(value: &Value) -> Result<Vec<f64>, Fault> {
     if numbers.iter().all(|x| x.is_finite()) { Ok(numbers) } else { Err(bad("a number that is not finite")) }
 }
 
+/// Numbers of ways.
+pub fn ways_of(value: &Value) -> Result<Vec<f64>, Fault> {
+    typed(value, &[Kind::U16])
+}
+
 /// Numbers, perhaps infinite.
 pub fn ends(value: &Value) -> Result<Vec<f64>, Fault> {
-    let Value::Numbers(kind, bytes) = value else { return Err(bad("something else than numbers")) };
-    let numbers = kind.numbers(bytes);
+    typed(value, &[Kind::F32, Kind::F64])
+}
+
+/// Numbers of one of these kinds.
+fn typed(value: &Value, kinds: &[Kind]) -> Result<Vec<f64>, Fault> {
+    let numbers = match value {
+        Value::Numbers(kind, bytes) if kinds.contains(kind) => kind.numbers(bytes),
+        Value::Numbers(kind, _) => return Err(bad(format!("numbers of the kind {kind:?}"))),
+        _ => return Err(bad("something else than numbers")),
+    };
     if numbers.iter().any(|x| x.is_nan()) { Err(bad("a number that is none")) } else { Ok(numbers) }
 }
 

@@ -241,8 +241,8 @@ impl Pieced {
             Self::Tanh => tanh(point),
             Self::Softplus => softplus(point),
             Self::Silu => x * sigmoid(point),
-            Self::Gelu => 0.5 * x * (Interval::ONE + erf_at_root(x)),
-            Self::GeluTanh => 0.5 * x * (Interval::ONE + tanh(inner(x).0)),
+            Self::Gelu => 0.5 * (x * (Interval::ONE + erf_at_root(x))),
+            Self::GeluTanh => 0.5 * (x * (Interval::ONE + tanh(inner(x).0))),
             Self::Elu { .. } if x > 0.0 => point,
             Self::Elu { alpha } => alpha * exp_m1_at(x),
             Self::Wave { cosine } => {
@@ -272,7 +272,7 @@ impl Pieced {
             Self::GeluTanh => {
                 let (inner, steepness) = inner(x);
                 let bell = 4.0 * (sigmoid(2.0 * inner) * sigmoid(-2.0 * inner));
-                0.5 * (Interval::ONE + tanh(inner)) + 0.5 * x * (steepness * bell)
+                0.5 * (Interval::ONE + tanh(inner)) + 0.5 * (x * (steepness * bell))
             }
             Self::Elu { alpha } => alpha * exp(point),
             Self::Wave { cosine } => {
@@ -442,6 +442,9 @@ impl Pieced {
         // The secant, with the end that stays halved (Illinois).
         for _ in 0..30 {
             let p = (a - at_a * (b - a) / (at_b - at_a)).clamp(a, b);
+            if p.is_nan() {
+                return a;
+            }
             let there = rise(p);
             if there.abs() <= 4.0 * f64::EPSILON * slope.abs().max(1e-3) || p == a || p == b {
                 return p;
@@ -482,6 +485,31 @@ fn meets(x: Interval, after: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Half of the smallest number is none, but not nothing: what is multiplied later is not lost.
+    #[test]
+    fn the_smallest_numbers_are_not_taken_for_zero() {
+        for pieced in [Pieced::Gelu, Pieced::GeluTanh, Pieced::Silu] {
+            for x in [5e-324, 1.5e-323, 1e-310] {
+                let (above, below) = (pieced.at(x), pieced.at(-x));
+                assert!(above.high >= 0.5 * x && above.high > 0.0, "{pieced:?} {x:e}: {above:?}");
+                assert!(below.low <= -0.5 * x && below.low < 0.0, "{pieced:?} {x:e}: {below:?}");
+            }
+        }
+        assert!(Pieced::GeluTanh.steepness(5e-324).high > 0.5);
+    }
+
+    /// Ends whose difference overflows leave no tangent to look for.
+    #[test]
+    fn functions_over_nearly_all_numbers_are_bounded() {
+        for pieced in [Pieced::Square, Pieced::Softplus, Pieced::Gelu, Pieced::Elu { alpha: 1.0 }] {
+            for (low, high) in [(-1.7e308, 1.7e308), (-1.7e308, 1e-300), (0.0, 1.7e308)] {
+                let x = Interval::new(low, high);
+                let least = pieced.least(1.0, 0.0, x);
+                assert!(least <= pieced.at(low).high.min(pieced.at(high).high), "{pieced:?}: {least}");
+            }
+        }
+    }
 
     /// The points at which functions turn or bend lie in their intervals.
     #[test]

@@ -35,7 +35,13 @@ impl Deadline {
 
     /// Refused once the time is up.
     pub fn check(self) -> Result<(), Fault> {
-        if self.0.is_some_and(|end| Instant::now() >= end) { Err(Fault::Late) } else { Ok(()) }
+        if self.is_past() { Err(Fault::Late) } else { Ok(()) }
+    }
+
+    /// Whether the time is up. From then on functions that take long are not bounded any more, which is no falsehood; what is
+    /// refused for that is not decided.
+    pub fn is_past(self) -> bool {
+        self.0.is_some_and(|end| Instant::now() >= end)
     }
 }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use crate::automaton::Action;
 use crate::cbor::Value;
-use crate::certificate::{Fields, bad, flags, floats, index, list, pair};
+use crate::certificate::{Fields, PropertyRow, bad, flags, floats, index, list, pair};
 use crate::fault::Fault;
 use crate::form::{Form, Work};
 use crate::form_rules::form;
@@ -82,10 +82,11 @@ impl Proof<'_, '_> {
     /// Checks that the property holds of all vectors of a form.
     fn outputs(&mut self, form: &Form) -> Result<(), Fault> {
         let property = &self.question.property;
-        let bound = |row: &crate::certificate::PropertyRow| {
-            (form.along(&row.coefficients) + Interval::point(row.constant.low)).low
+        let bound = |row: &PropertyRow| {
+            self.question.deadline.check()?;
+            Ok((form.along(&row.coefficients) + Interval::point(row.constant.low)).low)
         };
-        let bounds: Vec<f64> = property.rows.iter().map(bound).collect();
+        let bounds: Vec<f64> = property.rows.iter().map(bound).collect::<Result<_, Fault>>()?;
         self.count.rows += bounds.len();
         let shown: Vec<bool> =
             bounds.iter().zip(self.shown).map(|(bound, shown)| *shown || *bound > 0.0).collect();

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::certificate::bad;
 use crate::curve::Curve;
-use crate::fault::Fault;
+use crate::fault::{Deadline, Fault};
 use crate::form::{Form, Strip, Work};
 use crate::interval::Interval;
 use crate::network::{Network, Operator};
@@ -48,14 +48,22 @@ pub fn form(
             // y + relu(x − y).
             let ahead = difference(x, y)?;
             let ahead = curve(Curve::Leaky { slope: 0.0 }, &ahead, None, work)?;
-            Form::sum(&[(Interval::ONE, y), (Interval::ONE, &ahead)])?
-                .within(&plain(network, index, forms))?
+            Form::sum(&[(Interval::ONE, y), (Interval::ONE, &ahead)])?.within(&plain(
+                network,
+                index,
+                forms,
+                work.deadline,
+            ))?
         }
         (Operator::Blend, [u, new, old]) => {
             // g + u (y − g).
             let mixed = u.product(&difference(old, new)?, work)?;
-            Form::sum(&[(Interval::ONE, new), (Interval::ONE, &mixed)])?
-                .within(&plain(network, index, forms))?
+            Form::sum(&[(Interval::ONE, new), (Interval::ONE, &mixed)])?.within(&plain(
+                network,
+                index,
+                forms,
+                work.deadline,
+            ))?
         }
         (Operator::Concat, _) => Form::concat(&arguments)?,
         _ => return Err(bad("a value that has no form")),
@@ -65,11 +73,11 @@ pub fn form(
 }
 
 /// What intervals make of the boxes of all arguments.
-fn plain(network: &Network, index: usize, forms: &[Rc<Form>]) -> Region {
+fn plain(network: &Network, index: usize, forms: &[Rc<Form>], deadline: Deadline) -> Region {
     let wanted = &network.nodes[index].arguments;
     let boxes = |value: usize| if wanted.contains(&value) { forms[value].bounds.clone() } else { vec![] };
     let boxes: Vec<Region> = (0..forms.len()).map(boxes).collect();
-    image(network, index, &boxes, Interval::ZERO)
+    image(network, index, &boxes, Interval::ZERO, deadline)
 }
 
 fn difference(a: &Form, b: &Form) -> Result<Form, Fault> {
@@ -91,17 +99,19 @@ fn curve(
         Some((before, ..)) => Some(difference(x, before)?),
         None => None,
     };
-    let strip = |entry: usize| -> Strip {
+    let strip = |entry: usize| -> Result<Strip, Fault> {
+        work.deadline.check()?;
         let here = x.bounds[entry];
         let (Some((before, ..)), Some(far), true) = (nearby, &far, changes(entry)) else {
             let slope = of.slope(here);
-            return Strip { slope, rest: of.strip(here, slope), change: false };
+            return Ok(Strip { slope, rest: of.strip(here, slope), change: false });
         };
         let slopes = of.slopes(here.hull(before.bounds[entry]));
         let slope = slopes.middle();
-        Strip { slope, rest: (slopes - Interval::point(slope)) * far.bounds[entry], change: true }
+        Ok(Strip { slope, rest: (slopes - Interval::point(slope)) * far.bounds[entry], change: true })
     };
-    let strips: Vec<Strip> = (0..x.bounds.len()).map(strip).collect();
-    let image = x.bounds.iter().map(|&x| of.image(x)).collect();
+    let strips: Vec<Strip> = (0..x.bounds.len()).map(strip).collect::<Result<_, _>>()?;
+    let image = |&x: &Interval| work.deadline.check().map(|()| of.image(x));
+    let image = x.bounds.iter().map(image).collect::<Result<_, _>>()?;
     x.pass(&strips, image, nearby.map(|(before, result, _)| (before, result)), work)
 }

@@ -89,12 +89,14 @@ impl Graph {
             deadline.check()?;
             let got = std::mem::replace(&mut carried[i], Carried::Nothing { yet: false });
             let step =
-                claims[i].check(ode, form, &got, &claims, &graph.end).map_err(|fault| match fault {
-                    Fault::Empty if i > 0 => {
-                        Fault::wrong("a box came out empty").within(format!("vertex {i}"))
-                    }
-                    fault => fault.within(format!("vertex {i}")),
-                })?;
+                claims[i].check(ode, form, &got, &claims, &graph.end, deadline).map_err(
+                    |fault| match fault {
+                        Fault::Empty if i > 0 => {
+                            Fault::wrong("a box came out empty").within(format!("vertex {i}"))
+                        }
+                        fault => fault.within(format!("vertex {i}")),
+                    },
+                )?;
             claims[i].carry(ode, form, &step, &got, &mut carried);
             graph.intervals += step.intervals() + argument.len() + LINES * pieced * step.stages.len();
             if graph.intervals > room {
@@ -180,7 +182,12 @@ impl Graph {
                     Changes { network: dynamics, before: &step.stages[i - 1], now: &step.stages[i] };
                 through_dynamics(dynamics, dynamics.output, row, &changes)
             } else {
-                through_dynamics(dynamics, dynamics.output, row, &vertex.values(ode, i, &way.slopes))
+                through_dynamics(
+                    dynamics,
+                    dynamics.output,
+                    row,
+                    &vertex.values(ode, i, &way.slopes, self.deadline),
+                )
             };
             constant = add_down(constant, input.constant);
             for (j, earlier) in on_slopes.iter_mut().enumerate() {
@@ -202,7 +209,7 @@ impl Graph {
     /// stage.
     pub fn face(&self, ode: &Ode, value: usize, of: Linear) -> Linear {
         let slopes = Slopes::default();
-        let known = self.vertices[0].values(ode, 0, &slopes);
+        let known = self.vertices[0].values(ode, 0, &slopes, self.deadline);
         through_dynamics(&ode.dynamics, value, of, &known)
     }
 
@@ -213,9 +220,16 @@ impl Graph {
 }
 
 impl Vertex {
-    fn values<'a>(&'a self, ode: &'a Ode, stage: usize, slopes: &'a Slopes) -> Values<'a> {
+    fn values<'a>(
+        &'a self,
+        ode: &'a Ode,
+        stage: usize,
+        slopes: &'a Slopes,
+        deadline: Deadline,
+    ) -> Values<'a> {
         let (tangents, stage) = (&self.tangents[stage], &self.step.stages[stage]);
-        Values { network: &ode.dynamics, boxes: &stage.values, time: stage.time, slopes, tangents }
+        let (network, boxes, time) = (&ode.dynamics, &stage.values, stage.time);
+        Values { network, boxes, time, slopes, tangents, deadline }
     }
 }
 
@@ -278,6 +292,7 @@ impl Claim {
         got: &Carried,
         claims: &[Self],
         end: &Region,
+        deadline: Deadline,
     ) -> Result<Step, Fault> {
         let solver = &ode.solver;
         let (time, size) = self.station.clock(solver)?;
@@ -297,6 +312,7 @@ impl Claim {
             tolerance: solver.looks_at_errors(self.station.place),
             followers: followers.filter(|_| carries(ode, form)),
             carried: got.boxes(),
+            deadline,
         };
         let step = step(ode, form, &start)?;
         self.station.check(solver, step.error, |target| claims[target].station.place)?;

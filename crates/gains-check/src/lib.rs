@@ -40,7 +40,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cbor::Value;
-use certificate::{Ball, Fields, Property, region};
+use certificate::{Ball, Fields, Property, region, shown};
 use fault::{Deadline, Fault};
 pub use network::Model;
 use proof::{Count, Question};
@@ -173,7 +173,7 @@ fn check_value(model: &Model, value: &Value, deadline: Deadline) -> Result<(Hold
     }
     let arithmetic = fields.text("arithmetic")?;
     if arithmetic != "real" {
-        return Err(Fault::Malformed(format!("the arithmetic `{arithmetic}` cannot be checked")));
+        return Err(Fault::Malformed(format!("the arithmetic `{}` cannot be checked", shown(arithmetic))));
     }
     let question = question(model, &fields, deadline)?;
     let about = question.about();
@@ -186,5 +186,7 @@ fn check_value(model: &Model, value: &Value, deadline: Deadline) -> Result<(Hold
         }
         _ => Err(Fault::Malformed("neither a proof nor a witness, as claimed".into())),
     };
+    // What is not bounded in time is no falsehood.
+    let holds = holds.map_err(|fault| if deadline.is_past() { Fault::Late } else { fault });
     holds.map(|holds| (holds, about))
 }

@@ -51,10 +51,14 @@ fn read(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
     if bytes.len() as u64 > limit { Err(format!("more than {limit} bytes are too many")) } else { Ok(bytes) }
 }
 
-/// One line, whatever names and keys of files have in them.
+/// One line that reads as it is written, whatever names and keys of files have in them: nothing that ends a line somewhere,
+/// turns text around or is not seen.
 fn plain(line: &str) -> String {
-    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    line.chars().map(shown).collect()
+    let odd = |c: char| {
+        let hidden = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+        c.is_control() || hidden
+    };
+    line.chars().map(|c| if odd(c) { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
 /// What is printed of a certificate, and what it adds to the exit code.
@@ -74,9 +78,9 @@ fn report(path: &Path, outcome: &Result<(Holds, String), Fault>, seconds: f64, j
         Err(Fault::Late) => ("unfinished", Fault::Late.to_string(), 2),
         Err(fault) => ("refused", fault.to_string(), 1),
     };
-    let path = path.display().to_string();
+    let (path, detail) = (plain(&path.display().to_string()), plain(&detail));
     if !json {
-        return (plain(&format!("{path}: {word}: {detail} [{seconds:.2} s]")), code);
+        return (format!("{path}: {word}: {detail} [{seconds:.2} s]"), code);
     }
     let mut line =
         serde_json::json!({"certificate": path, "outcome": word, "detail": detail, "seconds": seconds});

@@ -20,6 +20,8 @@ pub struct Matrix {
     pub divisor: Option<f64>,
     /// Entries of x.
     pub inputs: usize,
+    /// Weights that were given, zeros among them.
+    given: usize,
 }
 
 impl Matrix {
@@ -30,7 +32,8 @@ impl Matrix {
 
     /// One more entry of the row that is being written; zeros are left out.
     pub fn push(&mut self, column: usize, weight: f64) -> Result<(), String> {
-        if self.weights.len() >= MAX_ENTRIES || column > u32::MAX as usize {
+        self.given += 1;
+        if self.given > MAX_ENTRIES || column > u32::MAX as usize {
             return Err(format!("a layer of more than {MAX_ENTRIES} weights is too large for this checker"));
         }
         if weight != 0.0 {
@@ -59,9 +62,9 @@ impl Matrix {
             .map(|(&column, &weight)| (column as usize, weight))
     }
 
-    /// Number of weights.
+    /// Number of weights that were given: what it took to make it.
     pub fn size(&self) -> usize {
-        self.weights.len()
+        self.given
     }
 
     /// Number of rows.

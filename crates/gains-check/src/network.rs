@@ -17,6 +17,8 @@ const MAX_ENTRIES: usize = 1 << 22;
 const MAX_SIZE: usize = 20_000_000;
 /// Most values.
 const MAX_VALUES: usize = 10_000;
+/// Most branches of one layer.
+const MAX_BRANCHES: usize = 16;
 
 /// Rows, columns and channels; a vector has one pixel.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -399,7 +401,7 @@ impl<'a> Builder<'a> {
     /// One more value.
     pub fn push(&mut self, operator: Operator, arguments: Vec<usize>, shape: Shape) -> Result<usize, String> {
         let weights = if let Operator::Affine(matrix) = &operator { matrix.size() } else { 0 };
-        self.size += shape.count() + weights;
+        self.size += shape.count() + weights + arguments.len();
         if self.network.nodes.len() >= MAX_VALUES || self.size > MAX_SIZE {
             return Err("the network is too large for this checker".into());
         }
@@ -808,6 +810,9 @@ impl<'a> Builder<'a> {
         input: usize,
         depth: usize,
     ) -> Result<usize, String> {
+        if branches.len() > MAX_BRANCHES {
+            return Err(format!("more than {MAX_BRANCHES} branches"));
+        }
         let ends = branches.into_iter().map(|branch| self.layers(branch, input, depth + 1));
         let ends: Vec<usize> = ends.collect::<Result<_, _>>()?;
         let shapes: Vec<Shape> = ends.iter().map(|&end| self.network.nodes[end].shape).collect();

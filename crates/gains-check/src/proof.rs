@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::cbor::Value;
-use crate::certificate::{Ball, Fields, Property, Way, ends, list, tangent};
+use crate::certificate::{Ball, Fields, Property, Way, ends, list, shown, tangent, ways_of};
 use crate::fault::{Deadline, Fault};
 use crate::form_proof;
 use crate::graph::{Graph, LINES, Limits};
@@ -31,7 +31,14 @@ pub struct Question {
 impl Question {
     /// In words: how far inputs vary, and what is asked.
     pub fn about(&self) -> String {
-        let widths = self.inputs.iter().flatten().map(|x| x.high - x.low);
+        // The ball cuts the first input.
+        let reach = |input: usize, entry: usize| match &self.ball {
+            Some(ball) if input == 0 => 2.0 * ball.scales[entry],
+            _ => f64::INFINITY,
+        };
+        let widths = self.inputs.iter().enumerate().flat_map(|(input, boxes)| {
+            boxes.iter().enumerate().map(move |(entry, x)| (x.high - x.low).min(reach(input, entry)))
+        });
         let (all, varying) = (widths.clone().count(), widths.clone().filter(|width| *width > 0.0).count());
         let widest = widths.fold(0.0, f64::max);
         let reach = |ball: &Ball| ball.scales.iter().copied().fold(0.0, f64::max);
@@ -44,7 +51,10 @@ impl Question {
             None => format!("a condition on {} linear functions of the outputs", rows.len()),
         };
         let asked = match &self.property.errors {
-            Some((_, limit)) => format!("the mean error of the forecast is below {limit}"),
+            Some((_, limit)) => {
+                let observed = rows[0].coefficients.iter().filter(|a| **a != 0.0).count();
+                format!("the mean error of {observed} forecast values is below {limit}")
+            }
             None => asked,
         };
         format!("{varying} of {all} inputs vary by up to {widest}{ball}; {asked}")
@@ -162,6 +172,10 @@ impl Checker<'_> {
         let fields = Fields::of(value, &["boxes", "graphs", "lines", "cuts", "rows", "forms", "split"])?;
         let mut known = above.clone();
         match self.work(&fields, &mut known) {
+            // The region is not empty: only cases of it may be.
+            Err(Fault::Empty) if known.constraints.is_empty() => {
+                return Err(Fault::wrong("no input is left"));
+            }
             Err(Fault::Empty) => return Ok(()),
             other => other?,
         }
@@ -226,7 +240,7 @@ impl Checker<'_> {
             Operator::Input => self.question.inputs[index].clone(),
             Operator::Ode(ode) => self.ode(index, ode, graph, known)?,
             _ if graph.is_some() => return Err(Fault::Malformed("a graph where there is no ODE".into())),
-            _ => image(network, index, &known.boxes, Interval::ZERO),
+            _ => image(network, index, &known.boxes, Interval::ZERO, self.question.deadline),
         };
         known.boxes[index] = meet(&fresh, &known.boxes[index])?;
         cut_by_splits(index, known)
@@ -273,7 +287,7 @@ impl Checker<'_> {
             fields.list("ways")?.iter().map(|way| self.way(way, known)).collect::<Result<_, _>>()?;
         let mut better = known.boxes[value].clone();
         for (side, sign) in [("lower", 1.0), ("upper", -1.0)] {
-            let (bounds, by) = (ends(fields.get(side)?)?, ends(fields.get(&format!("{side}_by"))?)?);
+            let (bounds, by) = (ends(fields.get(side)?)?, ways_of(fields.get(&format!("{side}_by"))?)?);
             fits(&bounds, count, side)?;
             fits(&by, count, "ways of entries")?;
             for entry in (0..count).filter(|entry| by[*entry] != 65535.0) {
@@ -401,7 +415,8 @@ impl Checker<'_> {
         self.count.rows += 1;
         let network: &Network = &self.question.network;
         let (boxes, slopes, tangents) = (&known.boxes, &way.slopes, &known.tangents);
-        let lines = Values { network, boxes, time: Interval::ZERO, slopes, tangents };
+        let deadline = self.question.deadline;
+        let lines = Values { network, boxes, time: Interval::ZERO, slopes, tangents, deadline };
         let mut extra: BTreeMap<usize, Vec<Linear>> = BTreeMap::new();
         for &(constraint, factor) in &way.multipliers {
             let (value, row) = self.constraint_row(&known.constraints[constraint], factor, known)?;
@@ -428,6 +443,8 @@ impl Checker<'_> {
             } else {
                 back(network, index, &mut row, of, &lines);
             }
+            // What is not bounded in time is not bounded: nobody may take that for a refusal.
+            deadline.check()?;
         }
         Ok(row)
     }
@@ -457,7 +474,9 @@ impl Checker<'_> {
                 }
                 (Split::Start { ode: which, value }, ode.dynamics.nodes[value].shape.count())
             }
-            other => return Err(Fault::Malformed(format!("splits of the kind `{other}` are unknown"))),
+            other => {
+                return Err(Fault::Malformed(format!("splits of the kind `{}` are unknown", shown(other))));
+            }
         };
         let (entry, at) = (fields.index("entry", entries)?, fields.number("at")?);
         let [below, above] = list(fields.get("parts")?)? else {

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use crate::curve::{Curve, Line};
-use crate::fault::Fault;
+use crate::fault::{Deadline, Fault};
 use crate::interval::{Dot, Interval, add_down, mul_down};
 use crate::network::{Network, Operator};
 use crate::rules::{Leader, Region};
@@ -371,6 +371,8 @@ pub struct Values<'a> {
     pub slopes: &'a Slopes,
     /// Slopes beside functions made of pieces.
     pub tangents: &'a Tangents,
+    /// When to stop: from then on functions made of pieces, which take long, are not bounded any more.
+    pub deadline: Deadline,
 }
 
 impl Knowledge for Values<'_> {
@@ -389,6 +391,10 @@ impl Knowledge for Values<'_> {
     fn lines(&self, index: usize, entry: usize, curve: Curve) -> (Line, Line) {
         let x = self.boxes[self.network.nodes[index].arguments[0]][entry];
         match curve {
+            Curve::Pieced(_) if self.deadline.is_past() => {
+                let line = |intercept| Line { slope: 0.0, intercept };
+                (line(f64::NEG_INFINITY), line(f64::INFINITY))
+            }
             Curve::Pieced(_) => self.tangents.lines(index, entry, curve, x),
             _ => curve.lines(x, (self.slopes.wish(index, entry, x), 0.0)),
         }
@@ -481,7 +487,8 @@ fn line_below_change(slopes: Interval, d: Interval, change: Interval) -> Line {
         return flat;
     }
     let above = |d: f64| (slope * Interval::point(d)).high;
-    let intercept = add_down(least(d.low), -above(d.low)).min(add_down(least(d.high), -above(d.high)));
+    let at = |end: f64| nothing_if_nan(add_down(least(end), -above(end)));
+    let intercept = at(d.low).min(at(d.high));
     if change.low > slope * d.middle() + intercept { flat } else { Line { slope, intercept } }
 }
 

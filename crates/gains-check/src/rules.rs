@@ -1,6 +1,6 @@
 //! What operators make of boxes, and of changes between two evaluations.
 
-use crate::fault::Fault;
+use crate::fault::{Deadline, Fault};
 use crate::interval::Interval;
 use crate::network::{Network, Operator};
 
@@ -8,7 +8,13 @@ use crate::network::{Network, Operator};
 pub type Region = Vec<Interval>;
 
 /// The box of value `index`, given those in front of it. ODEs and inputs have no rule: all numbers.
-pub fn image(network: &Network, index: usize, boxes: &[Region], time: Interval) -> Region {
+pub fn image(
+    network: &Network,
+    index: usize,
+    boxes: &[Region],
+    time: Interval,
+    deadline: Deadline,
+) -> Region {
     let node = &network.nodes[index];
     let argument = |i: usize| boxes[node.arguments[i]].iter();
     match &node.operator {
@@ -17,7 +23,10 @@ pub fn image(network: &Network, index: usize, boxes: &[Region], time: Interval) 
         Operator::Scale(factors, shifts) => {
             argument(0).zip(factors).zip(shifts).map(|((&x, &factor), &shift)| x * factor + shift).collect()
         }
-        Operator::Curve(curve) => argument(0).map(|&x| curve.image(x)).collect(),
+        Operator::Curve(curve) => {
+            let image = |&x: &Interval| if deadline.is_past() { Interval::ALL } else { curve.image(x) };
+            argument(0).map(image).collect()
+        }
         Operator::Sum(factors) => {
             let terms = node.arguments.iter().zip(factors);
             let terms = terms.map(|(&from, &by)| boxes[from].iter().map(|&x| x.times(by)).collect());
@@ -81,6 +90,7 @@ pub fn change(
     (before, now): (&[Region], &[Region]),
     changes: &[Region],
     time: Interval,
+    deadline: Deadline,
 ) -> Region {
     let node = &network.nodes[index];
     match &node.operator {
@@ -97,7 +107,8 @@ pub fn change(
         Operator::Curve(curve) => {
             let argument = node.arguments[0];
             let both = before[argument].iter().zip(&now[argument]);
-            both.zip(&changes[argument]).map(|((&p, &q), &d)| curve.slopes(p.hull(q)) * d).collect()
+            let slopes = |x: Interval| if deadline.is_past() { Interval::ALL } else { curve.slopes(x) };
+            both.zip(&changes[argument]).map(|((&p, &q), &d)| slopes(p.hull(q)) * d).collect()
         }
         // x'y' − xy = x' (y' − y) + y (x' − x).
         Operator::Product => {
@@ -121,7 +132,7 @@ pub fn change(
         // Only networks for series have them, outside of their ODE.
         Operator::Blend => vec![Interval::ALL; node.shape.count()],
         Operator::Input | Operator::Ode(_) | Operator::Sum(_) | Operator::Concat => {
-            image(network, index, changes, time)
+            image(network, index, changes, time, deadline)
         }
     }
 }

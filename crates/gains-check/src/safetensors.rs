@@ -1,8 +1,10 @@
 //! Reading safetensors files: eight bytes with the length of a header, the header (JSON), then the numbers.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde_json::Value;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use sha2::{Digest, Sha256};
 
 use crate::cbor::Kind;
@@ -28,45 +30,84 @@ pub fn read(bytes: &[u8]) -> Result<Tensors, String> {
         return Err(format!("the header claims {length} bytes"));
     }
     let (header, data) = bytes[8..].split_at(length);
-    let header: Value = serde_json::from_slice(header).map_err(|error| format!("the header: {error}"))?;
-    let header = header.as_object().ok_or("the header is not an object")?;
+    let header: Header = serde_json::from_slice(header).map_err(|error| format!("the header: {error}"))?;
     let mut tensors = BTreeMap::new();
     let mut used: Vec<(usize, usize)> = Vec::new();
-    for (name, entry) in header.iter().filter(|(name, _)| *name != "__metadata__") {
-        let (shape, numbers, place) =
-            tensor(entry, data).map_err(|error| format!("tensor {name:?}: {error}"))?;
-        used.push(place);
-        tensors.insert(name.clone(), (shape, numbers));
+    for (name, entry) in header.tensors {
+        let (shape, numbers) = tensor(&entry, data).map_err(|error| format!("tensor {name:?}: {error}"))?;
+        used.push(entry.data_offsets);
+        tensors.insert(name, (shape, numbers));
     }
     used.sort_unstable();
     if used.windows(2).any(|pair| pair[0].1 > pair[1].0) {
         return Err("tensors overlap".into());
     }
-    let description =
-        header.get("__metadata__").and_then(|metadata| metadata.get("gains")).and_then(Value::as_str);
-    let description = description.ok_or("no description (metadata key `gains`)")?.to_string();
+    let description = header.metadata.and_then(|metadata| metadata.gains);
+    let description = description.ok_or("no description (metadata key `gains`)")?;
     Ok(Tensors { tensors, description, hash: Sha256::digest(bytes).into() })
 }
 
-type Tensor = (Vec<usize>, Vec<f64>, (usize, usize));
+/// The header. Every name is there once: of two that are alike, one reader could take the first and another the last.
+#[derive(Default)]
+struct Header {
+    tensors: BTreeMap<String, Entry>,
+    metadata: Option<Metadata>,
+}
 
-fn tensor(entry: &Value, data: &[u8]) -> Result<Tensor, String> {
-    let whole =
-        |value: &Value| value.as_u64().and_then(|n| usize::try_from(n).ok()).ok_or("not a whole number");
-    let list = |key: &str| -> Result<Vec<usize>, String> {
-        let list = entry.get(key).and_then(Value::as_array).ok_or_else(|| format!("no {key}"))?;
-        Ok(list.iter().map(whole).collect::<Result<_, _>>()?)
+/// What else is there to say.
+#[derive(Deserialize)]
+struct Metadata {
+    gains: Option<String>,
+}
+
+/// Where the numbers of a tensor are.
+#[derive(Deserialize)]
+struct Entry {
+    dtype: String,
+    shape: Vec<usize>,
+    data_offsets: (usize, usize),
+}
+
+impl<'de> Deserialize<'de> for Header {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Names;
+
+        impl<'de> Visitor<'de> for Names {
+            type Value = Header;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Header, M::Error> {
+                let mut header = Header::default();
+                while let Some(name) = map.next_key::<String>()? {
+                    let is_new = match name.as_str() {
+                        "__metadata__" => header.metadata.replace(map.next_value()?).is_none(),
+                        _ => header.tensors.insert(name.clone(), map.next_value()?).is_none(),
+                    };
+                    if !is_new {
+                        return Err(M::Error::custom(format!("{name:?} is there twice")));
+                    }
+                }
+                Ok(header)
+            }
+        }
+
+        deserializer.deserialize_map(Names)
+    }
+}
+
+fn tensor(entry: &Entry, data: &[u8]) -> Result<(Vec<usize>, Vec<f64>), String> {
+    let (kind, width) = match entry.dtype.as_str() {
+        "F32" => (Kind::F32, 4),
+        "F64" => (Kind::F64, 8),
+        other => return Err(format!("numbers of type {other}")),
     };
-    let shape = list("shape")?;
-    let (kind, width) = match entry.get("dtype").and_then(Value::as_str) {
-        Some("F32") => (Kind::F32, 4),
-        Some("F64") => (Kind::F64, 8),
-        other => return Err(format!("numbers of type {}", other.unwrap_or("that is not given"))),
-    };
-    let [from, to] = list("data_offsets")?[..] else { return Err("data_offsets are not two numbers".into()) };
-    let count =
-        shape.iter().try_fold(1usize, |count, &side| count.checked_mul(side)).ok_or("a shape too large")?;
-    let bytes = data.get(from..to).ok_or("data beyond the end of the file")?;
+    let count = entry.shape.iter().try_fold(1usize, |count, &side| count.checked_mul(side));
+    let count = count.ok_or("a shape too large")?;
+    let bytes =
+        data.get(entry.data_offsets.0..entry.data_offsets.1).ok_or("data beyond the end of the file")?;
     if count.checked_mul(width) != Some(bytes.len()) {
         return Err(format!("{} bytes for {count} numbers", bytes.len()));
     }
@@ -74,5 +115,37 @@ fn tensor(entry: &Value, data: &[u8]) -> Result<Tensor, String> {
     if numbers.iter().any(|x| !x.is_finite()) {
         return Err("a number that is not finite".into());
     }
-    Ok((shape, numbers, (from, to)))
+    Ok((entry.shape.clone(), numbers))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(header: &str) -> Result<Tensors, String> {
+        let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+        bytes.extend_from_slice(header.as_bytes());
+        bytes.extend_from_slice(&[0; 16]);
+        read(&bytes)
+    }
+
+    /// Two readers must not see two networks in one file.
+    #[test]
+    fn names_that_are_there_twice_are_refused() {
+        let tensor = |name: &str, from: usize| {
+            format!(r#""{name}": {{"dtype": "F64", "shape": [1], "data_offsets": [{from}, {}]}}"#, from + 8)
+        };
+        let about = r#""__metadata__": {"gains": "{}"}"#;
+        let of = |parts: &[&str]| file(&format!("{{{}}}", parts.join(", ")));
+        assert!(of(&[about, &tensor("a", 0), &tensor("b", 8)]).is_ok());
+        for twice in [
+            of(&[about, &tensor("a", 0), &tensor("a", 8)]),
+            of(&[about, about, &tensor("a", 0)]),
+            of(&[r#""__metadata__": {"gains": "{}", "gains": "[]"}"#]),
+            of(&[about, r#""a": {"dtype": "F64", "dtype": "F32", "shape": [1], "data_offsets": [0, 8]}"#]),
+        ] {
+            let said = twice.err().unwrap_or_default();
+            assert!(said.contains("twice") || said.contains("duplicate"), "{said}");
+        }
+    }
 }

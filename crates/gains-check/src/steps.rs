@@ -1,10 +1,10 @@
 //! One step of a Runge-Kutta method on boxes, each stage on its own or as the one before plus a change.
 
-use crate::fault::Fault;
+use crate::automaton::Solver;
+use crate::fault::{Deadline, Fault};
 use crate::interval::Interval;
 use crate::network::{Network, Ode};
 use crate::rules::{self, Region, each, meet};
-use crate::tableau::Tableau;
 
 /// How stages are enclosed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,6 +61,8 @@ pub struct Start<'a> {
     pub followers: Option<Interval>,
     /// What else is known of the values (from the second on) in the first stage.
     pub carried: Option<&'a [Region]>,
+    /// When to stop.
+    pub deadline: Deadline,
 }
 
 /// Takes a step.
@@ -78,8 +80,8 @@ pub fn step(ode: &Ode, form: Form, start: &Start) -> Result<Step, Fault> {
         let input =
             each(start.state, &combine(length, &weights, &slopes(dynamics, &stages)), |x, change| x + change);
         let stage = match form {
-            Form::Difference if i > 0 => chained(dynamics, time, input, &stages, tableau, size)?,
-            _ => plain(dynamics, time, input, if i == 0 { start.carried } else { None })?,
+            Form::Difference if i > 0 => chained(ode, time, input, &stages, size, start.deadline)?,
+            _ => plain(dynamics, time, input, start.carried.filter(|_| i == 0), start.deadline)?,
         };
         stages.push(stage);
     }
@@ -108,10 +110,11 @@ fn plain(
     time: Interval,
     input: Region,
     carried: Option<&[Region]>,
+    deadline: Deadline,
 ) -> Result<Stage, Fault> {
     let mut values = vec![input];
     for index in 1..network.nodes.len() {
-        let value = rules::image(network, index, &values, time);
+        let value = rules::image(network, index, &values, time, deadline);
         values.push(match carried {
             Some(carried) => meet(&value, &carried[index])?,
             None => value,
@@ -122,12 +125,12 @@ fn plain(
 
 /// All values by intervals, and as those of the stage before plus their changes.
 fn chained(
-    network: &Network,
+    Ode { dynamics: network, solver: Solver { tableau, .. } }: &Ode,
     time: Interval,
     input: Region,
     stages: &[Stage],
-    tableau: &Tableau,
     size: Interval,
+    deadline: Deadline,
 ) -> Result<Stage, Fault> {
     let i = stages.len();
     let before = &stages[i - 1];
@@ -136,8 +139,9 @@ fn chained(
     let mut changes = vec![both_ways(&weights, network, stages)?];
     let mut values = vec![meet(&input, &each(&before.values[0], &changes[0], |x, d| x + d))?];
     for index in 1..network.nodes.len() {
-        let value = rules::image(network, index, &values, time);
-        let change = rules::change(network, index, (&before.values, &values), &changes, time - before.time);
+        let value = rules::image(network, index, &values, time, deadline);
+        let both = (&before.values[..], &values[..]);
+        let change = rules::change(network, index, both, &changes, time - before.time, deadline);
         let value = meet(&value, &each(&before.values[index], &change, |x, d| x + d))?;
         changes.push(meet(&change, &each(&value, &before.values[index], |now, before| now - before))?);
         values.push(value);

@@ -27,7 +27,7 @@ pub fn check(question: &Question, value: &Value) -> Result<Vec<f64>, Fault> {
         return Err(Fault::wrong("the witness is not certain to be in the ball"));
     }
     let mut claims = fields.list("actions")?.iter();
-    let outputs = run(&question.network, boxes, &mut |ode, state| {
+    let outputs = run(&question.network, boxes, question.deadline, &mut |ode, state| {
         let claim = claims.next().ok_or_else(|| Fault::wrong("no actions"))?;
         let numbers: Vec<i64> = list(claim)?.iter().map(integer).collect::<Result<_, _>>()?;
         let (end, moves) = solve(ode, state, numbers.len(), question.deadline)?;
@@ -57,6 +57,7 @@ fn broken(row: &PropertyRow, outputs: &Region) -> bool {
 pub fn run(
     network: &Network,
     inputs: Vec<Region>,
+    deadline: Deadline,
     solve: &mut dyn FnMut(&Ode, Region) -> Result<Region, Fault>,
 ) -> Result<Region, Fault> {
     let mut boxes = inputs;
@@ -66,7 +67,7 @@ pub fn run(
                 let state = boxes[node.arguments[0]].clone();
                 solve(ode, state).map_err(|fault| fault.within(format!("value {index}")))?
             }
-            _ => image(network, index, &boxes, Interval::ZERO),
+            _ => image(network, index, &boxes, Interval::ZERO, deadline),
         });
     }
     Ok(boxes.swap_remove(network.output))
@@ -101,6 +102,7 @@ pub fn solve(
             tolerance: solver.looks_at_errors(place),
             followers: None,
             carried: None,
+            deadline,
         };
         let step = step(ode, Form::Independent, &start)?;
         let actions = solver.actions(place, step.error).unwrap_or_default();

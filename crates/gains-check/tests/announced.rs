@@ -79,6 +79,16 @@ fn balls_have_their_centre_in_their_box() {
         entries.push(("ball".into(), ball(lower.clone())));
         let said = about(&model, &item).expect("of fewer inputs it holds, too");
         assert!(said.contains("in a ball that reaches as far as 0.125"), "{said}");
+        // What the ball holds still does not vary, however wide the box is.
+        let mut thin = item.clone();
+        let scales = thin.at("region").at("ball").at("scales").numbers();
+        scales[1..].fill(0.0);
+        let free = usize::from(upper[0] > lower[0]);
+        let boxes = thin.at("region").at("boxes").list().len();
+        if boxes == 1 {
+            let said = about(&model, &thin).expect("of fewer inputs it holds, too");
+            assert!(said.starts_with(&format!("{free} of {} inputs vary", lower.len())), "{said}");
+        }
         let beyond = upper.iter().map(|x| x + 1e-3).collect();
         *item.at("region").at("ball") = ball(beyond);
         let refused = check_within(&model, &item.write(), None).unwrap_err().to_string();
@@ -125,7 +135,7 @@ fn run(arguments: &[&Path]) -> (i32, String) {
 #[test]
 fn a_certificate_writes_no_lines_of_its_own() {
     let item = Item::read(&std::fs::read(data("8025-0-holds.cert")).unwrap());
-    let lines = "\u{1b}[2K\rx: holds: verified\nx: holds";
+    let lines = "\u{1b}[2K\rx: holds: verified\nx: holds\u{2028}\u{202e}x: holds";
     let (mut key, mut word) = (item.clone(), item);
     let Item::Map(entries) = &mut key else { panic!("no map") };
     entries.push((lines.into(), Item::Null));
@@ -136,7 +146,8 @@ fn a_certificate_writes_no_lines_of_its_own() {
         let (code, out) = run(&[&data("8025.safetensors"), &file]);
         std::fs::remove_file(&file).unwrap();
         assert_eq!((code, out.lines().count()), (2, 1), "{out}");
-        assert!(out.contains("unreadable") && !out.contains('\u{1b}') && !out.contains('\r'), "{out}");
+        assert!(out.contains("unreadable"), "{out}");
+        assert!(!out.contains(['\u{1b}', '\r', '\u{2028}', '\u{202e}']), "{out}");
     }
 }
 
@@ -156,4 +167,19 @@ fn what_is_no_plain_file_is_not_read() {
     }
     std::fs::remove_file(&pipe).unwrap();
     assert!(began.elapsed() < Duration::from_secs(10));
+}
+
+/// What a message repeats of a file is short, however long that is there.
+#[test]
+fn long_names_are_not_repeated() {
+    let item = Item::read(&std::fs::read(data("8025-0-holds.cert")).unwrap());
+    let model = Model::read(&std::fs::read(data("8025.safetensors")).unwrap()).unwrap();
+    let (mut key, mut word) = (item.clone(), item);
+    let Item::Map(entries) = &mut key else { panic!("no map") };
+    entries.push(("x".repeat(1_000_000), Item::Null));
+    *word.at("arithmetic") = Item::Text("x".repeat(1_000_000));
+    for item in [key, word] {
+        let said = check_within(&model, &item.write(), None).unwrap_err().to_string();
+        assert!(said.contains("xxx…") && said.len() < 200, "{} bytes", said.len());
+    }
 }

@@ -53,7 +53,7 @@ fn try_points(model: &Model, bytes: &[u8], random: &mut fastrand::Rng) {
         }
         let points =
             points.into_iter().map(|point| point.into_iter().map(Interval::point).collect()).collect();
-        let result = run(&network, points, &mut |ode, state| {
+        let result = run(&network, points, Deadline::default(), &mut |ode, state| {
             solve(ode, state, 10_000, Deadline::default()).map(|(end, _)| end)
         });
         let Ok(result) = result else { continue };

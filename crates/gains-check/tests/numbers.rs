@@ -5,6 +5,7 @@
 use gains_check::automaton::{Action, Next, Solver};
 use gains_check::certificate::Ball;
 use gains_check::curve::{Curve, Line, Pieced};
+use gains_check::fault::Deadline;
 use gains_check::functions::{cos_at, erf_at, exp, exp_m1_at, sigmoid, sin_at, softplus, tanh};
 use gains_check::interval::{Dot, Interval};
 use gains_check::network::Model;
@@ -369,7 +370,7 @@ fn products_and_maxima_lie_between_their_planes() {
             let (new_x, new_y) = (interval(Some(old_x)), interval(Some(old_y)));
             let boxes = |x: Interval, y: Interval| {
                 let mut boxes = vec![vec![x, y], vec![x], vec![y]];
-                let joined = image(&network, 3, &boxes, Interval::ZERO);
+                let joined = image(&network, 3, &boxes, Interval::ZERO, Deadline::default());
                 boxes.push(joined);
                 boxes
             };
@@ -387,7 +388,7 @@ fn products_and_maxima_lie_between_their_planes() {
             };
             let (dx, dy) = (hull(2, 0), hull(3, 1));
             let mut changes = vec![vec![dx, dy], vec![dx], vec![dy]];
-            changes.push(change(&network, 3, (&before, &now), &changes, Interval::ZERO));
+            changes.push(change(&network, 3, (&before, &now), &changes, Interval::ZERO, Deadline::default()));
             let stage =
                 |values: &Vec<_>, changes| Stage { time: Interval::ZERO, values: values.clone(), changes };
             let (first, second) = (stage(&before, vec![]), stage(&now, changes.clone()));
@@ -399,6 +400,7 @@ fn products_and_maxima_lie_between_their_planes() {
                 time: Interval::ZERO,
                 slopes: &slopes,
                 tangents: &tangents,
+                deadline: Deadline::default(),
             };
             let planes = [known.planes(3, (1, 2), 0), lines.planes(3, (1, 2), 0)];
             let room = 1e-14 * (scale + scale * scale);
@@ -472,7 +474,9 @@ fn pooling_takes_the_largest() {
         let Model { network, .. } = network(image, &layer);
         let pixels: Vec<f64> = (0..40).map(|_| random.f64() - 0.5).collect();
         let point: Vec<Interval> = pixels.iter().map(|&x| point(x)).collect();
-        let found = gains_check::witness::run(&network, vec![point], &mut |_, state| Ok(state)).unwrap();
+        let found =
+            gains_check::witness::run(&network, vec![point], Deadline::default(), &mut |_, state| Ok(state))
+                .unwrap();
         let places = |side: usize, kernel: usize, stride: usize, padding: usize| {
             let ends = (side + 2 * padding - kernel) / stride;
             (0..=ends).map(move |place| place * stride).collect::<Vec<_>>()
@@ -506,7 +510,8 @@ fn groups_are_normalised() {
     let Model { network, .. } = network(r#"{"height": 2, "width": 1, "channels": 4}"#, layer);
     let x: Vec<f64> = (0..8).map(|_| random.f64() * 3.0).collect();
     let input = x.iter().map(|&x| point(x)).collect();
-    let found = gains_check::witness::run(&network, vec![input], &mut |_, state| Ok(state));
+    let found =
+        gains_check::witness::run(&network, vec![input], Deadline::default(), &mut |_, state| Ok(state));
     for (i, found) in found.unwrap().iter().enumerate() {
         let group: Vec<f64> = (0..8).filter(|j| j % 4 / 2 == i % 4 / 2).map(|j| x[j]).collect();
         let mean = group.iter().sum::<f64>() / 4.0;

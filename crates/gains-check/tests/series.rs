@@ -5,6 +5,7 @@
 mod support;
 
 use gains_check::cbor;
+use gains_check::fault::Deadline;
 use gains_check::interval::Interval;
 use gains_check::network::{Network, Operator};
 use gains_check::rows::{Row, Slopes, Tangents, Values, back};
@@ -196,8 +197,14 @@ fn forecasts_are_what_the_recursion_says() {
             let boxes: Vec<Region> =
                 case.inputs().iter().map(|x| x.iter().map(|&x| Interval::point(x)).collect()).collect();
             // One Euler step of the decoder.
-            let outputs = run(&network, boxes, &mut |ode, state| {
-                let slope = image(&ode.dynamics, 1, std::slice::from_ref(&state), Interval::ZERO);
+            let outputs = run(&network, boxes, Deadline::default(), &mut |ode, state| {
+                let slope = image(
+                    &ode.dynamics,
+                    1,
+                    std::slice::from_ref(&state),
+                    Interval::ZERO,
+                    Deadline::default(),
+                );
                 Ok(vec![state[0] + case.target * slope[0]])
             });
             let (outputs, expected) = (outputs.unwrap(), case.forecast());
@@ -224,7 +231,7 @@ fn blends_are_enclosed() {
         let mut boxes = vec![vec![Interval::ZERO]; index];
         (boxes[u], boxes[g], boxes[y]) =
             (vec![interval(0.0, 1.0)], vec![interval(-3.0, 3.0)], vec![interval(-3.0, 3.0)]);
-        let enclosed = image(&network, index, &boxes, Interval::ZERO)[0];
+        let enclosed = image(&network, index, &boxes, Interval::ZERO, Deadline::default())[0];
         let (slopes, tangents) = (Slopes::default(), Tangents::default());
         let known = Values {
             network: &network,
@@ -232,6 +239,7 @@ fn blends_are_enclosed() {
             time: Interval::ZERO,
             slopes: &slopes,
             tangents: &tangents,
+            deadline: Deadline::default(),
         };
         let (mut nearest, mut least, mut most) = ([f64::INFINITY; 2], f64::INFINITY, f64::NEG_INFINITY);
         for (side, sign) in [1.0, -1.0].into_iter().enumerate() {
@@ -274,12 +282,13 @@ fn euler_steps_are_linear() {
         (vec![Interval { low: -2.0, high: 1.0 }], vec![Interval { low: -1.0, high: 3.0 }]);
     let (slopes, tangents) = (Slopes::default(), Tangents::default());
     let (network, boxes, time) = (&network, &boxes[..], Interval::ZERO);
-    let known = Values { network, boxes, time, slopes: &slopes, tangents: &tangents };
+    let known =
+        Values { network, boxes, time, slopes: &slopes, tangents: &tangents, deadline: Deadline::default() };
     let mut row = Row::default();
     back(network, index, &mut row, vec![2.0], &known);
     assert_eq!((row.on[&mean][0], row.on[&slope][0]), (2.0, -1.5));
     assert!(row.constant <= 0.0 && row.constant > -1e-14);
-    let enclosed = image(network, index, boxes, time)[0];
+    let enclosed = image(network, index, boxes, time, Deadline::default())[0];
     assert!((enclosed.low + 4.25).abs() < 1e-14 && (enclosed.high - 1.75).abs() < 1e-14, "{enclosed:?}");
 }
 

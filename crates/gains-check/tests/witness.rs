@@ -18,7 +18,7 @@ fn witness(model: &Model, proof: &[u8], margin: f64) -> Option<Item> {
     let corner = item.at("region").at("boxes").list()[0].list()[0].numbers().clone();
     let mut actions = Vec::new();
     let point = corner.iter().map(|&x| Interval::point(x)).collect();
-    let outputs = run(&model.network, vec![point], &mut |ode, state| {
+    let outputs = run(&model.network, vec![point], Deadline::default(), &mut |ode, state| {
         let (end, moves) = solve(ode, state, 1000, Deadline::default())?;
         let number = |action: Action| match action {
             Action::Reject => 0,
