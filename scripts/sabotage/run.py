@@ -51,6 +51,10 @@ LONGEST = int(os.environ.get("SABOTAGE_LONGEST", 400))
 LONGEST_BUILD = 3600
 
 
+class DoesNotCompile(Exception):
+    """What a row makes of the sources is none."""
+
+
 class Tests:
     """Test programs of a copy of the tree, which run with a number that chooses a sabotage, or none."""
 
@@ -79,6 +83,8 @@ class Tests:
 
     def run(self, suite, *words, number=None):
         package, target = SUITES[suite]
+        if (package, target[-1]) not in self.programs and self.build([suite]):
+            raise DoesNotCompile
         program, folder = self.programs[package, target[-1]]
         chosen = {**os.environ, "CARGO_MANIFEST_DIR": str(folder), **({} if number is None else {"SABOTAGE": str(number)})}
         return subprocess.run(
@@ -141,7 +147,12 @@ class Broken:
                 yield woven[done], done.result()
         for number in (n for n in self.left if n in todo):
             self.weaver.restore(broken=number)
-            yield number, None if self.tests.build(self.suites) else question(number, None)
+            # Only what is asked is built again.
+            self.tests.programs.clear()
+            try:
+                yield number, question(number, None)
+            except DoesNotCompile:
+                yield number, None
         self.weaver.restore()
 
 
