@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use gains_check::fault::Fault;
 use gains_check::{Model, check_within};
 use support::{Item, Step, kinds_cases, small_cases};
 
@@ -181,5 +182,43 @@ fn long_names_are_not_repeated() {
     for item in [key, word] {
         let said = check_within(&model, &item.write(), None).unwrap_err().to_string();
         assert!(said.contains("xxx…") && said.len() < 200, "{} bytes", said.len());
+    }
+}
+
+/// One layer of functions that take long is no way around the limit of time, and what it leaves open is not refused.
+#[test]
+fn functions_that_take_long_end_in_time() {
+    let count = 200_000;
+    let layers = r#"[{"type": "gelu"}]"#;
+    let sides = format!(r#"{{"height": 1, "width": 1, "channels": {count}}}"#);
+    let description =
+        format!(r#"{{"format": "gains-model", "version": 2, "input": {sides}, "layers": {layers}}}"#);
+    let header = serde_json::json!({"__metadata__": {"gains": description}}).to_string();
+    let model = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
+    let model = Model::read(&model).unwrap();
+    let map = |entries: Vec<(&str, Item)>| {
+        Item::Map(entries.into_iter().map(|(key, item)| (key.to_owned(), item)).collect())
+    };
+    let all = |x: f64| Item::Numbers(4, vec![x; count]);
+    let region = Item::Array(vec![Item::Array(vec![all(-3.0), all(2.5)])]);
+    let constant = Item::Array(vec![Item::Float(-1e9), Item::Float(-1e9)]);
+    let row = map(vec![("a", all(1.0)), ("c", constant), ("zero", Item::Bool(true))]);
+    let property = map(vec![("rows", Item::Array(vec![row])), ("condition", Item::Integer(0))]);
+    let row = map(vec![("row", Item::Integer(0)), ("way", map(vec![])), ("bound", Item::Float(1.0))]);
+    for proof in [map(vec![("rows", Item::Array(vec![row]))]), map(vec![("forms", Item::Array(vec![]))])] {
+        let certificate = map(vec![
+            ("format", Item::Text("gains-certificate".into())),
+            ("version", Item::Integer(1)),
+            ("model", Item::Bytes(model.hash.to_vec())),
+            ("arithmetic", Item::Text("real".into())),
+            ("region", map(vec![("boxes", region.clone())])),
+            ("property", property.clone()),
+            ("claim", Item::Text("verified".into())),
+            ("proof", proof),
+        ]);
+        let began = Instant::now();
+        let found = check_within(&model, &certificate.write(), Some(Duration::from_millis(300)));
+        assert_eq!(found.err(), Some(Fault::Late));
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     }
 }
