@@ -200,6 +200,30 @@ fn sums_that_underflow_in_float32_lose_more_than_a_part_of_them() {
     }
 }
 
+/// A program may form `0.5 k + 0.5 k` before it multiplies by the step: of the smallest number that is zero, and a long step
+/// makes nothing of it where it would make much.
+#[test]
+fn sums_that_underflow_in_float32_lose_all_of_a_long_step() {
+    let (least, step) = (f32::from_bits(1), 1e5_f32);
+    let mut tensors = Tensors::new();
+    let constant = f64::from(least);
+    let dynamics = vec![LayerSpec::Clamp { low: constant, high: constant }];
+    let solver = SolverSpec { end_time: f64::from(step), ..fixed(RungeKutta::Heun, 1) };
+    let head = linear(&mut tensors, "head", &[&[3e38], &[0.0]], &[0.0, 0.0], false);
+    let model = Model::new(Shape::flat(1), vec![LayerSpec::Ode { dynamics, solver }, head], tensors, 2);
+    let network = model.network();
+    let end = least + step * (0.5 * least + 0.5 * least);
+    assert_eq!(end, least);
+    let seen = f64::from(3e38 * end);
+    let region = BoxVec::new(vec![f64::from(least)], vec![3.0 * f64::from(least)]);
+    for mode in MODES {
+        let (_, lower) = analyse(&network, &region, &first_output(), mode, Arithmetic::Float32).unwrap();
+        assert!(lower[0] <= seen, "{mode:?}: {:e} above {seen:e}", lower[0]);
+        let (_, lower) = analyse(&network, &region, &first_output(), mode, Arithmetic::Real).unwrap();
+        assert!(lower[0] <= 0.0421, "{mode:?}: {:e} in real arithmetic", lower[0]);
+    }
+}
+
 /// What float32 makes of these numbers is another number: zero, infinity, or something in between. Rounding was taken to be
 /// relative. In real arithmetic they are numbers like others.
 #[test]
