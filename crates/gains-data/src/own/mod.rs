@@ -220,7 +220,7 @@ impl OwnInputs {
     fn into_truth(self) -> Result<Self, Fault> {
         let Some(labels) = &self.labels else { return Ok(self) };
         let rows: Option<Vec<&[f64]>> = labels.iter().map(Label::numbers).collect();
-        let rows = rows.ok_or_else(|| Fault::NoTruth)?;
+        let rows = rows.ok_or(Fault::NoTruth)?;
         let shape = vec![rows.first().map_or(1, |row| row.len())];
         let (samples, values) = (rows.len(), rows.concat());
         let inputs = Self {

@@ -75,7 +75,7 @@ fn compared(seed: u64) -> Option<bool> {
     let mut solutions = run.solutions();
     let point = case.centre.iter().map(|&x| Interval::point(x)).collect();
     let mut differs = false;
-    let outputs = witness::run(&both.checked.network, vec![point], &mut |ode, state| {
+    let outputs = witness::run(&both.checked.network, vec![point], Deadline::default(), &mut |ode, state| {
         let (end, moves) = witness::solve(ode, state, 100_000, Deadline::default())?;
         let theirs = &solutions.next().unwrap().trajectory;
         let same = |(own, their): (&witness::Move, &gains_ode::Visit)| {

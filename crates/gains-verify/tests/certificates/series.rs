@@ -114,7 +114,7 @@ fn both_programs_forecast_the_same() {
             let network = forecaster.lay_out(&said).unwrap();
             assert_eq!((network.nodes.len(), network.inputs()), (run.values.len(), inputs.len()), "{seed}");
             let points = inputs.iter().map(|x| x.iter().map(|&x| Interval::point(x)).collect()).collect();
-            let outputs = witness::run(&network, points, &mut |ode, state| {
+            let outputs = witness::run(&network, points, Deadline::default(), &mut |ode, state| {
                 let (end, moves) = witness::solve(ode, state, 100_000, Deadline::default())?;
                 let theirs = &solutions.next().unwrap().trajectory;
                 assert_eq!(moves.len(), theirs.len(), "{seed}");
