@@ -7,7 +7,7 @@
 //!
 //! Centres and generators are rounded to nearest. A sum of n products is off by less than n·2⁻⁵³ / (1 − n·2⁻⁵³) times the sum of
 //! their magnitudes, and `Σₛ` of these magnitudes is the spread: so what all generators of an entry lose is charged to its
-//! remainder at once, as [`loss`] times its size.
+//! remainder at once, as `loss` times its size.
 
 use std::collections::BTreeMap;
 

@@ -293,7 +293,7 @@ fn known_values_are_of_the_outputs_they_are_named_after() {
     fails(&of("q,p"), 2, "known values are called q, p, the outputs p, q");
     let inputs = scene.write("i.csv", "a,b\n0.5,0.25\n");
     for (header, fine) in [("p,q", true), ("q,p", false), ("u,v", true)] {
-        let known = scene.write("y.csv", &format!("{header}\n0.2,0.1\n"));
+        let known = scene.write("y.csv", format!("{header}\n0.2,0.1\n"));
         let ask = scene.ask("predict", &["--inputs", &inputs, "--labels", &known]);
         if fine { drop(ok(&ask)) } else { drop(fails(&ask, 2, "in the order of the outputs")) }
     }
