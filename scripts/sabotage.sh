@@ -3,9 +3,6 @@
 #
 #   scripts/sabotage.sh            all sabotages, a table on stdout; exit 1 if any is missed
 #   scripts/sabotage.sh curls hull only those whose name contains one of the words
-#   scripts/sabotage.sh --record FILE [words]
-#                                  the same, and notes each row; what FILE has of these very sources is not run again,
-#                                  so that a run of an hour may be interrupted
 #   scripts/sabotage.sh --workers N [words]
 #                                  so many rows at once (as many as there are cores)
 #   scripts/sabotage.sh --check    only looks whether every text to break occurs exactly once
@@ -38,10 +35,5 @@ done | tar --null --files-from=- --create | tar --extract --touch --directory "$
 export RUST_BACKTRACE=0 CARGO_INCREMENTAL=1 CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_TEST_DEBUG=0
 # A case that fails need not be made smaller.
 export GAINS_FUZZ_ATTEMPTS=0
-if [ "${1:-}" = --record ]; then
-    record=$(realpath -m "${2:?a file}")
-    shift 2
-    set -- --record "$record" "$@"
-fi
 cd "$work/tree"
 python3 -B scripts/sabotage/run.py --target "$work/target" "$@"

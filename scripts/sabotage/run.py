@@ -2,7 +2,6 @@
 
 import argparse
 import concurrent.futures
-import hashlib
 import json
 import os
 import pathlib
@@ -176,10 +175,7 @@ def check(chosen):
 
 # Where the rules stand that proofs in certificates are made by, and what of it they do not use.
 PROOFS = ("crates/gains-core/src/", "crates/gains-ode/src/", "crates/gains-verify/src/")
-NO_PROOFS = re.compile(
-    "import|description|series|affine_form|blend|forms/|attack|bisect|best_first|race|verifier|branch/(choose|draft|mod|search)"
-    "|property/|problem|form\\.rs|tangent"
-)
+NO_PROOFS = re.compile("import|description|attack|bisect|best_first|race|verifier|branch/(choose|draft|mod|search)|property/|problem")
 
 
 def breaks_proofs(file):
@@ -219,53 +215,28 @@ def checker(words, tests, workers):
     sys.exit(1 if false else 0)
 
 
-def tree():
-    """What the sources are now, in a few letters: all of the crates, and what is broken in them."""
-    sources = sorted(path for path in pathlib.Path("crates").rglob("*") if path.is_file())
-    whole = hashlib.sha256()
-    for path in [*sources, pathlib.Path("Cargo.lock"), pathlib.Path("scripts/sabotage/rows.py")]:
-        whole.update(f"{path}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
-    return whole.hexdigest()[:16]
-
-
-class Record:
-    """What came of the rows that were run on these very sources; a run that was interrupted goes on from there."""
-
-    def __init__(self, file):
-        self.file, self.tree = file, tree() if file else ""
-        lines = open(file).read().splitlines() if file and os.path.exists(file) else []
-        self.rows = dict(line.split("\t")[1:] for line in lines if line.startswith(self.tree + "\t"))
-
-    def add(self, name, shown):
-        self.rows[name] = shown
-        if self.file:
-            with open(self.file, "a") as file:
-                file.write(f"{self.tree}\t{name}\t{shown}\n")
-
-
 def shown(caught):
     if caught is None:
         return "**DOES NOT COMPILE**"
     return f"`{caught[0]}`" + (f" and {len(caught) - 1} more" if caught[1:] else "") if caught else "**MISSED**"
 
 
-def main(words, record, tests, workers):
+def main(words, tests, workers):
     chosen = named(words)
     check(chosen)
-    todo = {n for n, row in enumerate(chosen) if row[0] not in record.rows}
-    if todo:
-        broken = Broken(tests, chosen, list(SUITES), workers)
-        clean = tests.failing()
-        if clean:
-            sys.exit(f"error: the tests must pass before anything is broken: {clean}")
-        log("the tests pass while nothing is broken")
-        for number, caught in broken.each(todo, lambda number, given: tests.failing(chosen[number][5], given)):
-            record.add(chosen[number][0], shown(caught))
-            log(f"{len(record.rows)} of {len(chosen)}: {chosen[number][0]}: {record.rows[chosen[number][0]]}")
+    broken = Broken(tests, chosen, list(SUITES), workers)
+    clean = tests.failing()
+    if clean:
+        sys.exit(f"error: the tests must pass before anything is broken: {clean}")
+    log("the tests pass while nothing is broken")
+    found = {}
+    for number, caught in broken.each(range(len(chosen)), lambda number, given: tests.failing(chosen[number][5], given)):
+        found[number] = shown(caught)
+        log(f"{len(found)} of {len(chosen)}: {chosen[number][0]}: {found[number]}")
     print("| sabotage | what is broken | caught by |\n|---|---|---|")
-    for name, what, *_ in chosen:
-        print(f"| {name} | {what} | {record.rows[name]} |")
-    lost = sum(record.rows[row[0]].startswith("**") for row in chosen)
+    for number, (name, what, *_) in enumerate(chosen):
+        print(f"| {name} | {what} | {found[number]} |")
+    lost = sum(answer.startswith("**") for answer in found.values())
     print(f"\n{len(chosen) - lost} of {len(chosen)} caught", flush=True)
     sys.exit(1 if lost else 0)
 
@@ -273,7 +244,6 @@ def main(words, record, tests, workers):
 asked = argparse.ArgumentParser()
 asked.add_argument("--check", action="store_true")
 asked.add_argument("--checker", action="store_true")
-asked.add_argument("--record")
 asked.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 1)))
 asked.add_argument("--target", default="target")
 asked.add_argument("words", nargs="*")
@@ -284,4 +254,4 @@ if asked.check:
 elif asked.checker:
     checker(asked.words, Tests(pathlib.Path.cwd(), asked.target), asked.workers)
 else:
-    main(asked.words, Record(asked.record), Tests(pathlib.Path.cwd(), asked.target), asked.workers)
+    main(asked.words, Tests(pathlib.Path.cwd(), asked.target), asked.workers)

@@ -13,7 +13,7 @@ use gains_core::{BoxVec, Interval, LowerSlope, Program, RowBlock, Rows, Support}
 use super::claim::{
     BoxClaim, CutClaim, GraphClaim, LinesChoice, Node, RowClaim, SplitClaim, SplitPlace, UNCLAIMED, Way,
 };
-use super::prove::claimed_bound;
+use super::prove::{DEEPEST, claimed_bound};
 use crate::analysis::{Analysis, Steered, way};
 use crate::branch::{TUNING, VARIANTS, half_space, joined, moved, shrunk};
 use crate::front::{Constraint, Dual, Front, Solved, Split, Subject};
@@ -318,6 +318,10 @@ impl<'b> Brancher<'b> {
         let worst = open.iter().find(|tried| Some(tried.target.row) == hanging);
         let worst = worst.or_else(|| open.iter().max_by(|a, b| a.solved.bound.total_cmp(&b.solved.bound)));
         let loose = || Reason::Loose { margin: worst.map_or(f64::NEG_INFINITY, |worst| worst.solved.bound) };
+        // Every half is a call inside another.
+        if part.constraints.len() >= DEEPEST {
+            return Err(loose());
+        }
         let (layer, neuron, at) = worst.and_then(|worst| self.choose(part, worst)).ok_or_else(loose)?;
         let place = SplitPlace::Neuron(self.front.argument(layer));
         let mut parts = [Node::default(), Node::default()];

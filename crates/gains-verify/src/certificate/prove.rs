@@ -30,8 +30,8 @@ const ROOM_OF_WITNESS: f64 = 1e-9;
 /// The part of a bound that is left to the rounding of others.
 const ROOM_BELOW: f64 = 0.01;
 
-/// Halves of halves: checkers read so deep.
-const DEEPEST: usize = 250;
+/// Halves of halves, of regions and of neurons: checkers read so deep, and the stack of a thread holds as many.
+pub(super) const DEEPEST: usize = 200;
 
 /// The same where a half may lie beside the ball, of which nothing can be shown however small it is made.
 const DEEPEST_BESIDE_BALL: usize = 12;

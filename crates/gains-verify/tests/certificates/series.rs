@@ -24,7 +24,7 @@ fn budget() -> Budget<'static> {
 }
 
 /// A random network and series with what is asked of its forecast.
-fn drawn(seed: u64, look: impl FnOnce(&Both, &Observations, &Problem<'_>, &mut fastrand::Rng)) {
+pub fn drawn(seed: u64, look: impl FnOnce(&Both, &Observations, &Problem<'_>, &mut fastrand::Rng)) {
     let mut random = fastrand::Rng::with_seed(seed);
     let both = Both::new(&latent::model(seed, 1.0 + 2.0 * random.f64()));
     let mut series = latent::series(seed, random.usize(1..6));
