@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::cli::PropertyArgs;
 use crate::failure::Failure;
 use crate::files;
+use crate::selection::split_names;
 
 pub use resolve::{Sampled, Unit};
 use spec::{Clause, Reference, Spec};
@@ -165,6 +166,10 @@ fn within(tolerance: f64) -> Value {
     json!({"require": {"each": "all", "within": tolerance}})
 }
 
+fn is_class(task: &Task, name: &str) -> bool {
+    matches!(task, Task::Classification { classes } if classes.iter().any(|class| class == name))
+}
+
 /// The property that flags stand for, and the flag.
 fn of_flags(args: &PropertyArgs, task: &Task) -> Result<Option<(&'static str, Value)>, Failure> {
     let classifies = matches!(task, Task::Classification { .. });
@@ -172,10 +177,12 @@ fn of_flags(args: &PropertyArgs, task: &Task) -> Result<Option<(&'static str, Va
         Failure::usage(format!("{flag} is for models that {what}"))
             .hint("`gains model show` tells what a model is for; --property FILE asks anything of any")
     };
+    // A comma may belong to a name.
+    let named = |given: &[String]| split_names(given, &|name| is_class(task, name));
     let found = if !args.target.is_empty() {
-        ("--target", json!({"require": {"never": args.target}}))
+        ("--target", json!({"require": {"never": named(&args.target)}}))
     } else if !args.allow.is_empty() {
-        ("--allow", json!({"require": {"predicted": args.allow}}))
+        ("--allow", json!({"require": {"predicted": named(&args.allow)}}))
     } else if let Some(kept) = args.top {
         ("--top", json!({"require": {"top": kept}}))
     } else if let Some(tolerance) = args.tolerance {
@@ -199,4 +206,23 @@ fn of_flags(args: &PropertyArgs, task: &Task) -> Result<Option<(&'static str, Va
         return Ok(None);
     };
     if classifies { Ok(Some(found)) } else { Err(refuse(found.0, "classify")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A comma may belong to the name of a class; otherwise it stands between two.
+    #[test]
+    fn lists_of_classes_are_split_unless_the_whole_is_one() {
+        let classes = ["a", "b", "a,b"].map(String::from).to_vec();
+        let task = Task::Classification { classes };
+        let asked = |target: &str| {
+            let args = PropertyArgs { target: vec![target.into()], ..PropertyArgs::default() };
+            of_flags(&args, &task).ok().flatten().map(|(_, asked)| asked["require"]["never"].clone())
+        };
+        assert_eq!(asked("a,b"), Some(json!(["a,b"])));
+        assert_eq!(asked("a, b"), Some(json!(["a", "b"])));
+        assert_eq!(asked("b"), Some(json!(["b"])));
+    }
 }

@@ -1,4 +1,4 @@
-//! Choosing samples: `--samples`.
+//! Choosing samples, `--samples`, and names in lists.
 
 use std::fmt;
 use std::str::FromStr;
@@ -58,6 +58,18 @@ impl Selection {
     pub fn last(&self) -> usize {
         self.0.iter().map(|r| r.end - 1).max().unwrap_or(0)
     }
+}
+
+/// Splits lists at commas, unless the whole is a name.
+pub fn split_names(given: &[String], known: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let parts = |text: &String| -> Vec<String> {
+        if known(text) {
+            vec![text.clone()]
+        } else {
+            text.split(',').map(|name| name.trim().to_owned()).collect()
+        }
+    };
+    given.iter().flat_map(parts).collect()
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! The beginning of a description, guessed from the names and shapes of weights.
 //!
-//! Shapes tell linear layers and convolutions, and whether they take the time; names tell batch normalisations and what
-//! stands in the dynamics of an ODE. What they do not tell (activations, the size of images) is left blank for whoever knows
-//! the network, and a description with a blank in it is refused. Strides and paddings have to be looked at too.
+//! Shapes tell linear layers and convolutions, and whether they have one input more, which is the time; names tell batch
+//! normalisations and what stands in the dynamics of an ODE. What they do not tell (activations, the size of images, strides,
+//! where the time is, the solver) is left blank for whoever knows the network, and a description with a blank in it is refused.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::description::{
     ControlledSpec, ControllerSpec, FORMAT, LayerSpec, RungeKutta, SolverSpec, Task, VERSION,
@@ -46,11 +47,13 @@ enum Size {
 #[serde(untagged)]
 enum Item {
     Known(LayerSpec),
+    /// A layer of which weights do not tell everything.
+    Open(Value),
     Ode {
         #[serde(rename = "type")]
         kind: &'static str,
         dynamics: Vec<Item>,
-        solver: SolverSpec,
+        solver: Value,
     },
     /// A normalisation whose groups its weights do not tell.
     Norm {
@@ -69,7 +72,24 @@ impl Item {
     fn blank(what: &str) -> Self {
         Self::Blank { kind: format!("{BLANK}: {what}") }
     }
+
+    /// A layer with blanks for some of its keys.
+    fn open(layer: LayerSpec, blanks: &[(&str, &str)]) -> Self {
+        if blanks.is_empty() { Self::Known(layer) } else { Self::Open(with_blanks(layer, blanks)) }
+    }
 }
+
+fn with_blanks(known: impl Serialize, blanks: &[(&str, &str)]) -> Value {
+    let mut value = serde_json::to_value(known).unwrap_or_default();
+    for (key, what) in blanks {
+        value[*key] = format!("{BLANK}: {what}").into();
+    }
+    value
+}
+
+/// Nothing in a shape tells where among the inputs of a layer the time is.
+const TIME: (&str, &str) =
+    ("time", "true if the time is the first input; if it is another, move its weights there");
 
 /// The description of a network with these weights, as far as they tell, in JSON.
 pub fn template(weights: &[u8]) -> Result<String, ModelError> {
@@ -112,7 +132,7 @@ pub fn template(weights: &[u8]) -> Result<String, ModelError> {
 }
 
 /// A solver to begin with, the paper's.
-fn solver() -> SolverSpec {
+fn solver() -> Value {
     let controller = ControllerSpec::ControlledAdaptive(ControlledSpec {
         factor: 2,
         tolerance: 0.005,
@@ -120,7 +140,11 @@ fn solver() -> SolverSpec {
         minimum_step: 0.02,
         rejections_after_clipping: 1,
     });
-    SolverSpec { method: RungeKutta::Dopri5, controller, end_time: 1.0 }
+    let solver = SolverSpec { method: RungeKutta::Dopri5, controller, end_time: 1.0 };
+    with_blanks(
+        solver,
+        &[("method", "dopri5, rk4, …; controller and end_time are the paper's: look at them, too")],
+    )
 }
 
 /// Where in a network a module stands, by its name.
@@ -203,7 +227,12 @@ impl Walk {
                 let (in_channels, time) = self.inputs(inputs, owner.role);
                 self.begin(in_channels, true);
                 self.channels = Some(outputs);
-                Item::Known(LayerSpec::Conv2d {
+                let mut open = if time { vec![TIME] } else { Vec::new() };
+                // Dynamics keep the size of their state.
+                if owner.role != Role::Dynamics {
+                    open.extend([("stride", "[1, 1]?"), ("padding", "[0, 0]?")]);
+                }
+                let layer = LayerSpec::Conv2d {
                     name: owner.name.clone(),
                     in_channels,
                     out_channels: outputs,
@@ -212,7 +241,8 @@ impl Walk {
                     padding: if owner.role == Role::Dynamics { [height / 2, width / 2] } else { [0, 0] },
                     dilation: [1, 1],
                     time,
-                })
+                };
+                Item::open(layer, &open)
             }
             Some(&[outputs, inputs]) => {
                 let (in_features, time) = self.inputs(inputs, owner.role);
@@ -221,12 +251,9 @@ impl Walk {
                     items.push(Item::blank("flatten, or global_avg_pool"));
                 }
                 self.channels = Some(outputs);
-                Item::Known(LayerSpec::Linear {
-                    name: owner.name.clone(),
-                    in_features,
-                    out_features: outputs,
-                    time,
-                })
+                let name = owner.name.clone();
+                let layer = LayerSpec::Linear { name, in_features, out_features: outputs, time };
+                Item::open(layer, if time { &[TIME] } else { &[] })
             }
             weight => norm(owner, weight).unwrap_or_else(|| {
                 Item::blank(&format!("what '{}' does with its tensors {}", owner.name, shapes(owner)))

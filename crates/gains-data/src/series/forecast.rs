@@ -200,6 +200,17 @@ impl<'a> Forecasts<'a> {
         Ok(Forecasts { recordings, kept, dropped, statistics, series })
     }
 
+    /// The same records on the scale of others, such as those that a network was trained with.
+    ///
+    /// # Panics
+    ///
+    /// If the statistics are of another number of features.
+    #[must_use]
+    pub fn on_scale_of(self, statistics: Statistics) -> Self {
+        assert_eq!(statistics.mean().len(), self.recordings.features().len(), "one mean for each feature");
+        Self { statistics, ..self }
+    }
+
     /// Records in a part.
     pub fn len(&self, part: Subset) -> usize {
         range(self.kept.len(), part).len()

@@ -51,6 +51,14 @@ impl Statistics {
         Statistics { mean, deviation, span }
     }
 
+    /// Statistics that were taken of other records: one mean and one deviation for each feature of the set. Nothing if some
+    /// are not finite, or a deviation or the span is not positive.
+    pub fn new(mean: Vec<f64>, deviation: Vec<f64>, span: f64) -> Option<Self> {
+        let positive = |x: &f64| x.is_finite() && *x > 0.0;
+        let sound = mean.len() == deviation.len() && mean.iter().all(|x| x.is_finite());
+        (sound && deviation.iter().all(positive) && positive(&span)).then_some(Self { mean, deviation, span })
+    }
+
     /// The mean of each feature of the set, in the units of the source.
     pub fn mean(&self) -> &[f64] {
         &self.mean

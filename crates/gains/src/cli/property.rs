@@ -15,10 +15,10 @@ pub struct PropertyArgs {
     #[arg(long, value_name = "FILE", group = "asked")]
     pub property: Option<PathBuf>,
     /// Ask that samples are never taken for this class (name or number); several by commas
-    #[arg(long, value_name = "CLASS", value_delimiter = ',', group = "asked")]
+    #[arg(long, value_name = "CLASS", group = "asked")]
     pub target: Vec<String>,
     /// Ask that samples are taken for one of these classes (names, numbers, or @label)
-    #[arg(long, value_name = "CLASS,CLASS", value_delimiter = ',', group = "asked")]
+    #[arg(long, value_name = "CLASS,CLASS", group = "asked")]
     pub allow: Vec<String>,
     /// Ask that the label stays among the K largest outputs
     #[arg(long, value_name = "K", group = "asked")]

@@ -65,6 +65,13 @@ impl Arrays {
         Ok(self)
     }
 
+    /// What the columns are called in which that stands: they must be in the order of the outputs.
+    #[must_use]
+    pub fn with_truth_columns(mut self, names: Vec<String>) -> Self {
+        self.given.named = Some(names);
+        self
+    }
+
     /// Numbers that were bytes: divided by 255 for networks of the known sets of images.
     #[must_use]
     pub fn of_bytes(mut self) -> Self {

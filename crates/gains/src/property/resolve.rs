@@ -135,20 +135,43 @@ impl Binding<'_> {
         self.sampled.label.ok_or_else(|| "the sample has no label".into())
     }
 
-    /// The number of an output. A name goes before a number that is written like one.
+    /// The number of an output. A name goes before whatever else is written like it: a number behind a `#`, or a plain one.
     fn find(&self, reference: &Reference) -> Result<usize, String> {
         let outputs = self.names.len();
+        let named = |name: &str| self.names.iter().position(|known| known == name);
         let (number, asked) = match reference {
+            Reference::Label if named("@label").is_some() => {
+                return Err(
+                    "an output is called '@label', which stands for that of the sample's own class".into()
+                );
+            }
             Reference::Label => return self.label(),
-            Reference::Number(number) => (Some(*number), number.to_string()),
+            Reference::Number(number) => (Some(self.plain(*number)?), number.to_string()),
             Reference::Name(name) => {
-                let named = self.names.iter().position(|known| known == name);
-                (named.or_else(|| name.parse().ok()), format!("'{name}'"))
+                let number = match (named(name), name.strip_prefix('#'), name.parse()) {
+                    (Some(number), ..) => Some(number),
+                    (None, Some(number), _) => number.parse().ok(),
+                    (None, None, Ok(number)) => Some(self.plain(number)?),
+                    (None, None, Err(_)) => None,
+                };
+                (number, format!("'{name}'"))
             }
         };
         number
             .filter(|number| *number < outputs)
             .ok_or_else(|| format!("there is no output {asked}; there are {}", enumerate(self.names)))
+    }
+
+    /// A number without anything beside it, where it can mean nothing else than a place.
+    fn plain(&self, number: usize) -> Result<usize, String> {
+        let is_other = |(at, name): (usize, &String)| name.parse::<usize>().is_ok_and(|named| named != at);
+        match self.names.iter().enumerate().any(is_other) {
+            true => Err(format!(
+                "outputs are called by numbers that are not their own ({}): write \"#{number}\" for the number {number}, or a name as text",
+                enumerate(self.names)
+            )),
+            false => Ok(number),
+        }
     }
 
     /// Numbers of outputs, each once.
@@ -165,16 +188,11 @@ impl Binding<'_> {
                 self.find_all(list)?.into_iter().map(|output| vec![(output, 1.0)]).collect()
             }
             Quantities::Each => {
-                let measured = |output: &usize| match (limits.within, self.sampled.target) {
-                    // Of what is not known nothing is asked.
-                    (Some((_, Origin::Target)), Some((_, seen))) => seen.get(*output) == Some(&true),
-                    _ => true,
-                };
-                let known: Vec<_> = (0..self.names.len()).filter(measured).map(|i| vec![(i, 1.0)]).collect();
-                if known.is_empty() {
+                let outputs = 0..self.names.len();
+                if !outputs.clone().any(|output| self.is_measured(limits, output)) {
                     return Err("nothing is observed at the target".into());
                 }
-                known
+                outputs.map(|output| vec![(output, 1.0)]).collect()
             }
             Quantities::Sum(terms) => {
                 let found = terms.iter().map(|(r, factor)| Ok((self.find(r)?, *factor)));
@@ -188,9 +206,20 @@ impl Binding<'_> {
         };
         let mut rows = Vec::new();
         for terms in values {
+            // Of what is not observed no distance is asked, but everything else.
+            let unseen = matches!(quantities, Quantities::Each) && !self.is_measured(limits, terms[0].0);
+            let limits = if unseen { &Limits { within: None, ..*limits } } else { limits };
             self.limit(&terms, limits, &mut rows)?;
         }
         Ok(Condition::All(rows.into_iter().map(Condition::Row).collect()))
+    }
+
+    /// Whether it is known where an output is measured from.
+    fn is_measured(&self, limits: &Limits, output: usize) -> bool {
+        match (limits.within, self.sampled.target) {
+            (Some((_, Origin::Target)), Some((_, seen))) => seen.get(output) == Some(&true),
+            _ => true,
+        }
     }
 
     fn unit(&self, output: usize) -> Unit {
@@ -312,6 +341,9 @@ mod tests {
             (r#"{"sum": {"a": 1, "2": -2}, "within": 1.5}"#, 0.5),
             // From the truth, 0 is away by 0.5 and 2 by 0.5; of 1 nothing is known.
             (r#"{"each": "all", "within": 2, "from": "target"}"#, 1.5),
+            // What is not observed keeps its other limits.
+            (r#"{"each": "all", "within": 2, "from": "target", "above": 0.5}"#, -2.0),
+            (r#"{"each": "all", "within": 9, "from": "target", "below": 0.125}"#, -11.875),
             (r#"{"lead": 0.5}"#, -1.25),
             (r#"{"top": 2}"#, 1.25),
             (r#"{"predicted": ["a", "@label"]}"#, 2.0),
@@ -351,6 +383,45 @@ mod tests {
         refused(r#"{"output": "c", "above": 0}"#, None, &seen, "there is no output 'c'; there are a, b, 2");
         let all: Vec<&str> = vec![r#"{"each": "all", "within": 1}"#; 2000];
         refused(&format!(r#"{{"all": [{}]}}"#, all.join(",")), None, &seen, "12000 linear constraints");
+    }
+
+    /// One way of writing asks one question, whatever outputs are called.
+    #[test]
+    fn names_go_before_numbers_and_what_may_be_both_is_refused() {
+        let found = |names: &[&str], require: &str| {
+            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            let spec = Spec::parse(&format!("{{\"require\": {require}}}")).unwrap();
+            let sampled = Sampled { label: Some(2), nominal: &NOMINAL, target: None, units: &[] };
+            let condition = condition(&spec.require, &names, spec.scale, &sampled)?;
+            // The output that must not be above 0.
+            let property = Property::Linear { outputs: 3, condition };
+            let holds = |at: usize| {
+                property.margin_at(&std::array::from_fn::<f64, 3, _>(|i| f64::from(i == at))) < 0.0
+            };
+            Ok::<usize, String>((0..3).position(holds).unwrap())
+        };
+        let below = |output: &str| format!(r#"{{"output": {output}, "below": 0.5}}"#);
+        for (names, output, expected) in [
+            (["#1", "#0", "x"], r##""#1""##, 0),
+            (["#1", "#0", "x"], r##""#2""##, 2),
+            (["1", "2", "3"], r#""1""#, 0),
+            (["1", "2", "3"], r##""#1""##, 1),
+            (["0", "1", "2"], "1", 1),
+            (["a", "b", "c"], r#""1""#, 1),
+            (["a", "b", "c"], r#""@label""#, 2),
+        ] {
+            assert_eq!(found(&names, &below(output)), Ok(expected), "{names:?} {output}");
+        }
+        for (names, output, message) in [
+            (["1", "2", "3"], "1", "that are not their own"),
+            (["1", "2", "3"], r#""0""#, "that are not their own"),
+            (["a", "b", "@label"], r#""@label""#, "called '@label'"),
+            (["a", "b", "c"], r##""#3""##, "no output"),
+            (["a", "b", "c"], r##""#x""##, "no output"),
+        ] {
+            let said = found(&names, &below(output)).unwrap_err();
+            assert!(said.contains(message), "{names:?} {output}: {said}");
+        }
     }
 
     #[test]

@@ -275,11 +275,10 @@ fn reference(value: &Value, at: &str) -> Result<Reference, String> {
 }
 
 impl Reference {
-    /// An output by its name, by its number behind a `#`, or that of the label.
+    /// An output by its name, by its number behind a `#`, or that of the label. What is meant is known where names are.
     pub fn of(name: &str) -> Self {
-        match (name, name.strip_prefix('#').map(str::parse)) {
-            ("@label", _) => Self::Label,
-            (_, Some(Ok(number))) => Self::Number(number),
+        match name {
+            "@label" => Self::Label,
             _ => Self::Name(name.to_owned()),
         }
     }
@@ -358,7 +357,7 @@ mod tests {
         let lactate = Quantities::Outputs(vec![Reference::Name("Lactate".into())]);
         assert_eq!(parts[0], Clause::Linear(lactate, Limits { below: Some(4.0), ..Limits::default() }));
         let Clause::Any(either) = &parts[1] else { panic!() };
-        let sum = vec![(Reference::Number(3), -2.5), (Reference::Name("a".into()), 1.0)];
+        let sum = vec![(Reference::Name("#3".into()), -2.5), (Reference::Name("a".into()), 1.0)];
         let limits = Limits { at_least: Some(-1.0), at_most: Some(1.0), ..Limits::default() };
         assert_eq!(either[0], Clause::Linear(Quantities::Sum(sum), limits));
         let classes = vec![Reference::Label, Reference::Number(2)];

@@ -25,6 +25,14 @@ impl Entries {
         Self { names, places: (0..shape.len()).map(place).collect() }
     }
 
+    /// What says which entry a name or a number means; nothing if they are numbered as the network takes them.
+    pub fn naming(&self) -> Option<String> {
+        let in_order = self.places.iter().enumerate().all(|(at, place)| at == *place);
+        let names = self.names.as_ref().map(|names| format!("{names:?}"));
+        let places = (!in_order).then(|| format!("{:?}", self.places));
+        (names.is_some() || places.is_some()).then(|| format!("{names:?} {places:?}"))
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.places.len()

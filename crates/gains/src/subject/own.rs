@@ -222,18 +222,35 @@ fn name_of(path: &Path) -> String {
 /// What values are divided by, and what there is to say about it.
 fn scale_of(inputs: &OwnInputs, asked: Option<f64>, network: &Network) -> (f64, Vec<String>) {
     let known = network.description.dataset.as_ref().is_some_and(|name| name.parse::<Dataset>().is_ok());
-    let scale = asked.unwrap_or(match inputs.numbers {
-        Numbers::Pixels => 255.0,
-        Numbers::Bytes if known => 255.0,
-        Numbers::Bytes | Numbers::Plain => 1.0,
+    let trained = scale_of_training(network);
+    let scale = asked.unwrap_or(match (inputs.numbers, trained) {
+        // Bytes mean what they meant in training.
+        (Numbers::Bytes | Numbers::Pixels, Some(trained)) => trained,
+        (Numbers::Pixels, None) => 255.0,
+        (Numbers::Bytes, None) if known => 255.0,
+        (Numbers::Bytes, None) | (Numbers::Plain, _) => 1.0,
     });
+    let other = trained.filter(|trained| asked.is_none() && *trained != scale);
     let unscaled = inputs.numbers == Numbers::Bytes && scale == 1.0 && inputs.values.iter().any(|v| *v > 1.0);
     let remark = match (unscaled, scale == 1.0) {
         (true, _) => Some("bytes as they are (--scale 255 divides them)".into()),
         (false, false) => Some(format!("divided by {scale}")),
         (false, true) => None,
     };
-    (scale, remark.into_iter().collect())
+    let other = other.map(|trained| {
+        format!(
+            "the network was trained on inputs divided by {trained} (--scale {trained} divides these, too)"
+        )
+    });
+    (scale, remark.into_iter().chain(other).collect())
+}
+
+/// What `gains train` divided inputs by, where it was told to.
+fn scale_of_training(network: &Network) -> Option<f64> {
+    let config = network.description.training.get("config")?.as_str()?;
+    let config: toml::Table = config.parse().ok()?;
+    let scale = config.get("data")?.get("scale")?;
+    scale.as_float().or_else(|| scale.as_integer().map(|n| n as f64))
 }
 
 /// Values in the order the network takes them, divided by the scale: bytes in float32, as networks that are trained in
@@ -434,6 +451,10 @@ fn digest(parts: &[&[f64]], labels: &[usize]) -> String {
         part.iter().for_each(|value| hash.update(value.to_bits().to_le_bytes()));
     }
     labels.iter().for_each(|label| hash.update((*label as u64).to_le_bytes()));
+    shortened(hash)
+}
+
+fn shortened(hash: Sha256) -> String {
     hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -492,7 +513,12 @@ impl Collection for OwnSource {
     fn hashes(&self) -> (Option<String>, Option<String>) {
         let hash = self.hash.get_or_init(|| {
             let numbers: Vec<&[f64]> = [&self.values[..]].into_iter().chain(self.truth.as_deref()).collect();
-            digest(&numbers, self.labels.as_deref().unwrap_or(&[]))
+            let values = digest(&numbers, self.labels.as_deref().unwrap_or(&[]));
+            // Settings name entries, and which entry is meant depends on that.
+            match self.entries.naming() {
+                Some(naming) => shortened(Sha256::new().chain_update(values).chain_update(naming)),
+                None => values,
+            }
         });
         (Some(hash.clone()), self.boxes.as_ref().map(|[lower, upper]| digest(&[lower, upper], &[])))
     }

@@ -8,11 +8,11 @@ use gains_data::own::{self, Label};
 use gains_verify::Norm;
 
 use super::entries::Entries;
-use super::series::split_names;
 use crate::cli::{FeatureEps, RangeArg, RegionArgs};
 use crate::failure::Failure;
 use crate::question::Region;
 use crate::results::RangeSetting;
+use crate::selection::split_names;
 
 /// Values that stay nowhere in particular.
 const ANYWHERE: Interval = Interval::new(f64::NEG_INFINITY, f64::INFINITY);

@@ -17,7 +17,7 @@ use crate::results::{Claim, ForecastSetting, Line, SamplePart, Samples, SubjectS
 
 use region::Region;
 use source::SeriesSet;
-pub use source::{Item, SeriesSource, split_names};
+pub use source::{Item, SeriesSource};
 
 /// A forecasting network and the records it is asked about.
 pub struct SeriesSubject<'a> {

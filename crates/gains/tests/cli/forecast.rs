@@ -393,3 +393,37 @@ fn help_tells_about_forecasting() {
     let help = ok(&["forecast", "--help"]);
     assert!(help.contains("--record") && help.contains("--svg") && help.contains("certified"));
 }
+
+/// A network takes records on the scale it was trained on, not on that of whatever records it is shown.
+#[test]
+fn records_are_normalised_as_in_training() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    // The same waves around other means.
+    let series = |name: &str, mean: f64| {
+        let mut table = String::from("record,time,feature,value\n");
+        for id in 0..30 {
+            table += &format!("p{id},,depth,{}\n", 2.0 + 0.05 * f64::from(id));
+            for hour in (0..48).step_by(4) {
+                let wave = 3.0 * f64::from((id + hour) % 7) / 7.0;
+                table += &format!("p{id},{hour},temperature,{}\n", mean + wave);
+                table +=
+                    &format!("p{id},{hour},inflow,{}\np{id},{hour},level,{}\n", 0.1 * wave, 2.0 + 0.1 * wave);
+            }
+        }
+        let (csv, out) = (path(&format!("{name}.csv")), path(&format!("{name}.series")));
+        std::fs::write(&csv, table).unwrap();
+        ok(&["data", "prepare", "csv", text(&csv), "--out", text(&out)]);
+        text(&out).to_owned()
+    };
+    let (cold, warm) = (series("cold", 13.0), series("warm", 35.0));
+    let asked = |series: &str, out: &Path| {
+        let flags = ["--series", series, "--samples", "0..1", "--eps", "0.001", "--out", text(out)];
+        ok(&[&["certify", "--model", "pond", "--quiet"], &flags[..]].concat());
+        records(out).remove(0)
+    };
+    let (cold, warm) = (asked(&cold, &path("cold.jsonl")), asked(&warm, &path("warm.jsonl")));
+    assert!(cold["question"].as_str().unwrap().contains("normalised as in training"), "{cold}");
+    // Seven deviations away the forecast is another one; by their own means both would look alike.
+    assert!((number(&cold, "mae") - number(&warm, "mae")).abs() > 0.1, "{cold}\n{warm}");
+}

@@ -482,3 +482,50 @@ fn bad_inputs_are_told_in_one_line() {
     let told = stderr(&run(&scene.ask("certify", &["--data", "mnist", "--data-dir", &scene.path("")])));
     assert!(told.starts_with("error:"), "{told}");
 }
+
+/// Settings name entries, and the same numbers under other names are another question.
+#[test]
+fn results_about_other_entries_are_not_gone_on_with() {
+    let scene = Scene::new(two);
+    let x = scene.write("x.csv", "a,b\n0.7,0.3\n");
+    let out = scene.path("named.jsonl");
+    let ask = |more: &[&str]| {
+        let flags = [&["--inputs", &x, "--eps", "0.05", "--features", "a", "--out", &out], more].concat();
+        scene.ask("certify", &flags).join("\t")
+    };
+    let (first, again) = (ask(&[]), ask(&["--resume"]));
+    ok(&first.split('\t').collect::<Vec<_>>());
+    ok(&again.split('\t').collect::<Vec<_>>());
+    scene.write("x.csv", "b,a\n0.7,0.3\n");
+    fails(&again.split('\t').collect::<Vec<_>>(), 2, "inputs_hash");
+    let challenge = ["challenge", &out, "--model", text(&scene.model), "--quiet", "--inputs", &x];
+    fails(&challenge, 2, "about another question");
+}
+
+/// Bytes mean what they meant in training, unless something else is said.
+#[test]
+fn bytes_are_divided_as_in_training() {
+    let mut model = two_numbers();
+    model.description.training = serde_json::json!({"config": "seed = 1\n[data]\nscale = 4.0\n"});
+    let folder = tempfile::tempdir().unwrap();
+    let model = saved(folder.path(), "trained", model);
+    let scene = Scene { folder, model };
+    let bytes = scene.write("x.npy", npy("|u1", &[1, 2], &[2, 1]));
+    let quarters = scene.write("q.npy", npy("<f8", &[1, 2], &doubles(&[0.5, 0.25])));
+    let logits = |inputs: &str, more: &[&str]| {
+        let printed = ok(&scene.ask("predict", &[&["--inputs", inputs, "--json"], more].concat()));
+        serde_json::from_str::<Value>(&printed).unwrap()["logits"].clone()
+    };
+    assert_eq!(logits(&bytes, &[]), logits(&quarters, &[]), "floats are taken as they are");
+    assert_ne!(logits(&bytes, &["--scale", "1"]), logits(&bytes, &[]));
+    let said = question_of(&scene, &quarters);
+    assert!(said.contains("trained on inputs divided by 4"), "{said}");
+}
+
+/// What certify writes about the question of some inputs.
+fn question_of(scene: &Scene, inputs: &str) -> String {
+    scene.lines("certify", &["--inputs", inputs, "--eps", "0.01"])[0]["question"]
+        .as_str()
+        .unwrap_or_default()
+        .into()
+}

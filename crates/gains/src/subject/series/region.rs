@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use gains_core::Network;
 
 use super::super::region::radii_of;
-use super::source::{Names, split_names, unknown_name};
+use super::source::{Names, unknown_name};
 use crate::cli::RegionArgs;
 use crate::failure::Failure;
 use crate::question::{Allowance, Perturbation, Tolerance};
+use crate::selection::split_names;
 
 /// An entry of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use gains_core::Network;
 use gains_core::description::{Points, Task};
 use gains_data::series::{
-    Forecasts, Horizon, Kind, Order, Recordings, Role, Series, SeriesError, Subset, physionet_file,
+    Forecasts, Horizon, Kind, Order, Recordings, Role, Series, SeriesError, Statistics, Subset,
+    physionet_file,
 };
 use gains_ode::Observations;
 
@@ -14,7 +15,7 @@ use crate::cli::{GridArg, SeriesArgs};
 use crate::failure::Failure;
 use crate::files::locate;
 use crate::property::Unit;
-use crate::selection::Selection;
+use crate::selection::{Selection, split_names};
 
 /// The data set whose prepared file is looked for where none is named.
 const PHYSIONET: &str = "physionet2012";
@@ -48,6 +49,8 @@ pub struct SeriesSet<'a> {
     /// Points the encoder walks through.
     pub grid: GridArg,
     recordings: &'a Recordings,
+    /// What else the answer depends on.
+    remark: String,
 }
 
 /// Names of what is observed.
@@ -91,18 +94,6 @@ impl Names {
         };
         split_names(given, &|name| self.features.iter().any(|known| known == name)).iter().map(find).collect()
     }
-}
-
-/// Splits lists at commas, unless the whole is a name.
-pub fn split_names(given: &[String], known: &dyn Fn(&str) -> bool) -> Vec<String> {
-    let parts = |text: &String| -> Vec<String> {
-        if known(text) {
-            vec![text.clone()]
-        } else {
-            text.split(',').map(|name| name.trim().to_owned()).collect()
-        }
-    };
-    given.iter().flat_map(parts).collect()
 }
 
 /// A name that is none.
@@ -164,7 +155,54 @@ impl SeriesSource {
         });
         let forecasts = Forecasts::new(&self.recordings, horizon, order)?;
         let part = args.part.map_or(Subset::Test, Into::into);
-        Ok(SeriesSet { forecasts, names, part, recordings: &self.recordings, horizon, order, grid })
+        let mut remark = self.other_division(network, (horizon, order), part);
+        // A network knows the scale it was trained on, whatever records it is shown.
+        let forecasts = match self.trained_scale(network)? {
+            Some(statistics) if statistics != *forecasts.statistics() => {
+                remark += ", normalised as in training";
+                forecasts.on_scale_of(statistics)
+            }
+            _ => forecasts,
+        };
+        Ok(SeriesSet { forecasts, names, part, recordings: &self.recordings, horizon, order, grid, remark })
+    }
+
+    /// Means, deviations and the span of the records that a network was trained with, if it tells.
+    fn trained_scale(&self, network: &Network) -> Result<Option<Statistics>, Failure> {
+        let data = &network.description.training["data"];
+        let numbers =
+            |key: &str| -> Option<Vec<f64>> { data[key].as_array()?.iter().map(|x| x.as_f64()).collect() };
+        let (Some(features), Some(span)) = (data["features"].as_array(), data["span"].as_f64()) else {
+            return Ok(None);
+        };
+        let of = |all: &[f64]| -> Option<Vec<f64>> {
+            let place = |name: &str| features.iter().position(|known| known.as_str() == Some(name));
+            self.recordings.features().iter().map(|f| all.get(place(&f.name)?).copied()).collect()
+        };
+        let statistics = numbers("mean")
+            .zip(numbers("deviation"))
+            .and_then(|(mean, deviation)| Statistics::new(of(&mean)?, of(&deviation)?, span));
+        statistics.map(Some).ok_or_else(|| {
+            Failure::usage(format!(
+                "the model does not say on which scale it takes all features of '{}'",
+                self.path.display()
+            ))
+            .hint("its record of training (`gains model show`) has means and deviations of other features")
+        })
+    }
+
+    /// What there is to say of records that were divided otherwise when a network was trained on them.
+    fn other_division(&self, network: &Network, (horizon, order): (Horizon, Order), part: Subset) -> String {
+        let data = &network.description.training["data"];
+        let same_records = data["source"].as_str() == Some(&self.recordings.source_digest());
+        let same_division = data["order"].as_str() == Some(&order.to_string())
+            && data["horizon"].as_f64() == Some(horizon.ahead());
+        match same_records && !same_division && part != Subset::Train {
+            true => {
+                ", divided otherwise than in training: some of these records may have been trained on".into()
+            }
+            false => String::new(),
+        }
     }
 
     fn check(&self, model: &Names) -> Result<(), Failure> {
@@ -314,12 +352,13 @@ impl SeriesSet<'_> {
             GridArg::Authors => ", authors' grid",
         };
         format!(
-            "{} {} ({} records {}), {} ahead{grid}",
+            "{} {} ({} records {}), {} ahead{grid}{}",
             self.kind(),
             self.digest(),
             self.part,
             self.order,
             self.horizon_text(),
+            self.remark,
         )
     }
 }
