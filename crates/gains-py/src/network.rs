@@ -102,8 +102,8 @@ impl Network {
     }
 
     /// Arrays to ask about; the first axis counts the samples.
-    #[pyo3(signature = (x, *, labels=None, names=None, truth=None, columns=None, layout=None, scale=None, bytes=false,
-                        name="array"))]
+    #[pyo3(signature = (x, *, labels=None, names=None, truth=None, truth_columns=None, columns=None, layout=None,
+                        scale=None, bytes=false, name="array"))]
     fn samples(
         &self,
         py: Python<'_>,
@@ -111,6 +111,7 @@ impl Network {
         labels: Option<&Bound<'_, PyArray1<f64>>>,
         names: Option<Vec<String>>,
         truth: Option<&Bound<'_, PyArrayDyn<f64>>>,
+        truth_columns: Option<Vec<String>>,
         columns: Option<Vec<String>>,
         layout: Option<&str>,
         scale: Option<f64>,
@@ -131,6 +132,9 @@ impl Network {
             if let Some((shape, values)) = truth {
                 arrays = arrays.with_truth(shape, values)?;
             }
+            if let Some(names) = truth_columns {
+                arrays = arrays.with_truth_columns(names);
+            }
             if let Some(columns) = columns {
                 arrays = arrays.with_columns(columns);
             }
@@ -143,7 +147,7 @@ impl Network {
     }
 
     /// Boxes to ask about, from one array to another.
-    #[pyo3(signature = (lower, upper, *, labels=None, layout=None, name="array"))]
+    #[pyo3(signature = (lower, upper, *, labels=None, layout=None, bytes=false, name="array"))]
     fn boxes(
         &self,
         py: Python<'_>,
@@ -151,6 +155,7 @@ impl Network {
         upper: &Bound<'_, PyArrayDyn<f64>>,
         labels: Option<&Bound<'_, PyArray1<f64>>>,
         layout: Option<&str>,
+        bytes: bool,
         name: &str,
     ) -> PyResult<Samples> {
         let ((shape, lower), (other, upper)) = (numbers(lower)?, numbers(upper)?);
@@ -163,6 +168,9 @@ impl Network {
             let mut arrays = Arrays::boxes(name, &shape, lower, upper)?;
             if let Some(labels) = labels {
                 arrays = arrays.labelled(labels);
+            }
+            if bytes {
+                arrays = arrays.of_bytes();
             }
             library::Samples::arrays(&self.model, arrays.ordered(layout, None)?)
         })?;

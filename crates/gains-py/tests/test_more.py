@@ -147,6 +147,21 @@ def test_layers_are_trained_on_arrays(tmp_path):
     )
 
 
+def test_bytes_are_asked_about_as_they_were_trained_on(tmp_path):
+    """They were divided by 255 when it learned; undivided they are other inputs."""
+    _, y = points()
+    x = np.random.default_rng(0).integers(0, 256, size=(80, 2)).astype(np.uint8)
+    net = gains.train(config=recipe(), layers=flow(2), data=(x, y), out=tmp_path / "run").model
+    scaled = x.astype(np.float32) / np.float32(255)
+    assert np.array_equal(net.predict(x), net.predict(scaled))
+    found, wanted = (net.certify(one[:4], y[:4], eps=0.01, timeout=PATIENT) for one in (x, scaled))
+    assert found.verdicts.tolist() == wanted.verdicts.tolist()
+    assert np.array_equal(found.margins, wanted.margins, equal_nan=True)
+    assert np.array_equal(net.bounds(x[:4], x[:4]), net.bounds(scaled[:4], scaled[:4]))
+    # Whoever says how they are to be divided is believed.
+    assert np.array_equal(net.predict(x, scale=1), net.predict(x.astype(float)))
+
+
 def test_a_preset_gives_the_recipe_for_other_layers(tmp_path):
     run = gains.train(preset="quick", layers=flow(2), data=points(), out=tmp_path / "run", settings=SMALL)
     assert run.model.shape == (2,)

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import PATIENT
+from conftest import PATIENT, tiny_description, tiny_weights
 
 import gains_ode as gains
 
@@ -150,6 +150,34 @@ def test_bounds_enclose_what_is_seen(tiny, fashion, images):
     seen = fashion.predict(pictures)
     assert ((low <= seen) & (seen <= high)).all()
     assert (high - low < 10).all()
+
+
+def test_boxes_of_bytes_are_divided_as_bytes_are(fashion, images):
+    lower = np.minimum(np.round(255 * images[0][:2]), 254).astype(np.uint8)
+    scaled = [each.astype(np.float32) / np.float32(255) for each in (lower, lower + np.uint8(1))]
+    found = fashion.bounds(lower, lower + np.uint8(1), method="box", timeout=PATIENT)
+    assert np.array_equal(found, fashion.bounds(*scaled, method="box", timeout=PATIENT))
+    # What `predict` says of the same bytes is inside.
+    assert ((found[0] <= fashion.predict(lower)) & (fashion.predict(lower) <= found[1])).all()
+    with pytest.raises(gains.InputError, match="bytes"):
+        fashion.bounds(lower, scaled[1])
+
+
+def test_known_values_are_in_the_order_of_the_outputs():
+    pandas = pytest.importorskip("pandas")
+    description = {**tiny_description(), "task": {"type": "regression", "outputs": ["oxygen", "algae"]}}
+    net = gains.Network.from_description(description, tiny_weights())
+    x = np.random.default_rng(2).normal(size=(3, 2))
+    y = pandas.DataFrame(net.predict(x) + 0.1, columns=net.outputs)
+    asked = {"eps": 0.01, "method": "box", "timeout": PATIENT}
+    by_name = net.certify(x, y, **asked)
+    assert by_name.verdicts.tolist() == net.certify(x, y.to_numpy(), **asked).verdicts.tolist()
+    other = y[["algae", "oxygen"]]
+    for ask in (net.certify, net.radius):
+        with pytest.raises(gains.InputError, match="known values are called algae, oxygen"):
+            ask(x, other)
+    with pytest.raises(gains.InputError, match="known values are called algae, oxygen"):
+        net.attack(x, other, eps=0.01)
 
 
 def test_attacks_find_what_breaks(tiny):

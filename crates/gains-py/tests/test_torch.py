@@ -217,6 +217,227 @@ def test_what_cannot_be_exported_is_refused(name):
     assert caught.value.hint
 
 
+def refused(function, example=None, **more):
+    with pytest.raises(gains.ExportError) as caught:
+        gains.torch.export(
+            Call(function), example=torch.randn(4, 4) if example is None else example, task="regression", **more
+        )
+    return caught.value
+
+
+def threshold(x):
+    z = 2 * x
+    z[z > 100] = 1
+    return z
+
+
+def column(x):
+    z = 2 * x
+    z[:, 0] = x[:, 1]
+    return z
+
+
+def buffer(x):
+    z = torch.zeros(x.shape[0], 4)
+    z[:, :2] = x[:, :2]
+    return x + z
+
+
+def other_data(x):
+    z = 2 * x
+    z.data = z.clamp(-100, 100)
+    return z
+
+
+def slice_clamped(x):
+    z = 2 * x
+    z[:, :2].clamp_(-100, 100)
+    return z
+
+
+def view_added(x):
+    z = 2 * x
+    z.view(-1).add_(1e-6)
+    return z
+
+
+def detached(x):
+    z = 2 * x
+    z.detach().clamp_(-100, 100)
+    return z
+
+
+def data(x):
+    z = 2 * x
+    z.data.clamp_(-100, 100)
+    return z
+
+
+def base_changed(x):
+    z = 2 * x
+    part = z[:, :2]
+    z.clamp_(-100, 100)
+    return part
+
+
+def written_out(x):
+    z = torch.zeros(x.shape[0], 8)
+    torch.clamp(x, -100, 100, out=z[:, :4])
+    return z[:, :4] + x
+
+
+IN_PLACE = {
+    "setitem with a mask": (threshold, "setitem"),
+    "setitem of a column": (column, "setitem"),
+    "setitem into a constant": (buffer, "setitem"),
+    "data of another": (other_data, "set"),
+    "a slice": (slice_clamped, "clamp_"),
+    "a view": (view_added, "add_"),
+    "detached": (detached, "clamp_"),
+    "its data": (data, "clamp_"),
+    "the base of a view": (base_changed, "clamp_"),
+    "out of another": (written_out, "clamp"),
+}
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_changes_in_place_that_others_see_are_refused(name):
+    """Each of these was left out, and the samples of the example do not show it."""
+    function, operation = IN_PLACE[name]
+    error = refused(function)
+    assert error.message.startswith(operation)
+    assert "in place" in error.message
+    assert "test_torch.py" in error.message
+    assert "without changing tensors in place" in error.hint
+
+
+def relu_of_two_names(x):
+    z = 2 * x
+    same = z
+    nn.functional.relu_(z)
+    return same + z.add_(1) * same
+
+
+def relu_of_a_view(x):
+    z = (2 * x).view(-1, 2, 2).flatten(1)
+    z = nn.functional.relu(z, inplace=True)
+    return z[:, :2] - z[:, 2:]
+
+
+def later_constant(x):
+    shift = torch.zeros(4)
+    z = x + shift
+    shift += 100
+    return torch.relu(z) + torch.relu(x - shift)
+
+
+WHOLE = [relu_of_two_names, relu_of_a_view, later_constant]
+
+
+@pytest.mark.parametrize("function", WHOLE, ids=lambda one: one.__name__)
+def test_whole_tensors_are_changed_in_place(function):
+    net = gains.torch.export(Call(function), example=torch.randn(4, 4), task="regression")
+    x = 100 * torch.randn(50, 4)
+    # The module may change what it is given.
+    assert np.allclose(net.predict(x), function(x.clone()).numpy(), rtol=1e-4, atol=1e-3)
+
+
+def test_states_are_not_changed_in_place():
+    """The solver goes on with what it gave to the dynamics; here they do change it, though not on the example."""
+    dynamics = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(3, 3))
+    with pytest.raises(gains.ExportError, match="in place"):
+        gains.torch.export(dynamics=dynamics, solver=gains.Fixed(method="euler", steps=2), example=torch.rand(5, 3) + 9)
+
+
+def test_dynamics_see_nothing_but_their_state():
+    torchdiffeq = pytest.importorskip("torchdiffeq")
+
+    def solved(x):
+        hidden = torch.relu(x - 100)  # zero on the example, as a constant would be
+        return torchdiffeq.odeint(lambda t, z: hidden - z, x, torch.tensor([0.0, 1.0]))[-1]
+
+    assert "more of the input than their state" in refused(solved, solver=gains.Fixed(method="euler", steps=2)).message
+
+
+def test_times_do_not_depend_on_the_input():
+    torchdiffeq = pytest.importorskip("torchdiffeq")
+
+    def solved(x):
+        return torchdiffeq.odeint(lambda t, z: -z, x, torch.stack([torch.zeros(()), 1 + torch.relu(x.max() - 100)]))[-1]
+
+    assert "times" in refused(solved, solver=gains.Fixed(method="euler", steps=2)).message
+
+
+ANSWERS = {
+    "tolist": lambda x: x if x.tolist()[0][0] < 100 else -x,
+    "equal": lambda x: -x if torch.equal(x, 2 * x) else x,
+    "allclose": lambda x: -x if torch.allclose(x, x + 1) else x,
+    "numpy": lambda x: x if x.numpy().max() < 100 else -x,
+    "numpy from the CPU": lambda x: x if x.detach().cpu().numpy().max() < 100 else -x,
+    "numpy's function": lambda x: x if np.max(np.asarray(x)) < 100 else -x,
+    "is_nonzero": lambda x: x if torch.is_nonzero(x.abs().sum() + 1) else -x,
+    "item": lambda x: x if x.max().item() < 100 else -x,
+    "bool": lambda x: x if (x < 100).all() else -x,
+    "contains": lambda x: -x if 100.0 in x else x,
+    "a slice": lambda x: x[:, : (x < 100).all(0).sum()],
+    "a constant's number": lambda x: x + torch.full_like(x, (x > 100).sum()),
+    "inference_mode": torch.inference_mode()(lambda x: 2 * x),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_what_python_could_decide_by_is_refused(name):
+    error = refused(ANSWERS[name])
+    assert "test_torch.py" in error.message
+    assert error.hint
+
+
+def test_shapes_and_types_may_be_asked_for():
+    def asked(x):
+        assert x.shape == x.size()
+        assert len(x) == x.numel() // 4
+        assert x.dim() == x.ndim == 2
+        assert x.is_floating_point()
+        assert x.is_contiguous()
+        assert (x.device.type, x.layout, x.dtype, x.type()) == ("cpu", torch.strided, torch.float32, "torch.FloatTensor")
+        assert not x.requires_grad
+        assert x.stride() == (4, 1)
+        assert repr(x)
+        return x.type(x.dtype) + torch.zeros_like(input=x) + x.new_full((4,), 1.0)
+
+    with torch.inference_mode():
+        net = gains.torch.export(Call(asked), example=torch.randn(4, 4), task="regression")
+    x = torch.randn(3, 4)
+    assert np.allclose(net.predict(x), x.numpy() + 1)
+
+
+def test_thresholds_of_softplus_are_not_left_out():
+    """PyTorch's is linear from there on."""
+    for function in (lambda x: nn.functional.softplus(x, threshold=5), nn.Softplus(beta=2.0, threshold=19.0)):
+        assert "threshold" in refused(function, torch.randn(4, 4) - 9).message
+    gains.torch.export(nn.Softplus(threshold=30.0), example=torch.randn(4, 4))
+
+
+SETTINGS = {
+    "grid_constructor": {"options": {"grid_constructor": lambda f, y, t: torch.linspace(0, 1, 21)}},
+    "perturb": {"options": {"step_size": 0.5, "perturb": True}},
+    "event_fn": {"event_fn": lambda t, z: z[0, 0] - 100},
+    "strange": {"strange": 1},
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_of_fixed_steps_are_not_left_out(name):
+    torchdiffeq = pytest.importorskip("torchdiffeq")
+
+    def solved(x):
+        return torchdiffeq.odeint(lambda t, z: -1e-6 * z, x, torch.tensor([0.0, 1.0]), method="euler", **SETTINGS[name])[-1]
+
+    error = refused(solved)
+    assert ("event" if name == "event_fn" else name) in error.message
+    assert error.hint
+
+
 def test_wrong_calls_are_refused():
     with pytest.raises(gains.InputError):
         gains.torch.export(Residual(), example=torch.randn(4))

@@ -55,6 +55,7 @@ class Network:
         labels: NDArray[np.float64] | None = None,
         names: list[str] | None = None,
         truth: NDArray[np.float64] | None = None,
+        truth_columns: list[str] | None = None,
         columns: list[str] | None = None,
         layout: str | None = None,
         scale: float | None = None,
@@ -68,6 +69,7 @@ class Network:
         *,
         labels: NDArray[np.float64] | None = None,
         layout: str | None = None,
+        bytes: bool = False,
         name: str = "array",
     ) -> Samples: ...
     def usual(

@@ -132,7 +132,7 @@ class Network:
         """Run the network; returns an array of samples x outputs (logits of a classifier).
 
         `x` has an axis that counts the samples, then the axes of `shape`; pictures may be channels last, or flat.
-        Bytes are divided by 255 for networks of the known sets of images.
+        Bytes are divided by 255 for networks of the known sets of images, and by what training divided them by.
         """
         samples = self._samples(x, None, layout, scale)
         return self._native.predict(samples, precision, threads)
@@ -250,8 +250,8 @@ class Network:
     ) -> tuple[Floats, Floats]:
         """Enclose the outputs over boxes from `lower` to `upper`, or over what is within `eps` of `lower`.
 
-        Returns two arrays of samples x outputs. Every rounding error is inside. Where nothing can be proved the bounds
-        are infinite.
+        Bytes are taken as `predict` takes them. Returns two arrays of samples x outputs. Every rounding error is inside.
+        Where nothing can be proved the bounds are infinite.
 
         >>> import gains_ode as gains
         >>> net = gains.load()
@@ -263,8 +263,10 @@ class Network:
         if (upper is None) == (eps is None):
             raise InputError("bounds takes boxes or a radius", "give lower and upper, or one array and eps")
         if upper is not None:
+            if is_bytes(lower) != is_bytes(upper):  # which of the two may have to be divided
+                raise InputError("one of lower and upper holds bytes", "give both as bytes, or both as floats")
             low, high = floats(lower, "lower"), floats(upper, "upper")
-            given = self._native.boxes(low, high, layout=layout)
+            given = self._native.boxes(low, high, layout=layout, bytes=is_bytes(lower))
         else:
             given = self._samples(lower, None, layout, None)
         below, above, reasons = self._native.bounds(given, 0.0 if eps is None else eps, plain(options))
@@ -381,7 +383,10 @@ class Network:
         if y is None:
             return self._native.samples(values, **given)
         if self.task == "regression":
-            return self._native.samples(values, truth=floats(y, "y"), **given)
+            called = None
+            if hasattr(y, "columns"):  # a table, whose columns must be in the order of the outputs
+                called, y = [str(column) for column in y.columns], y.to_numpy()
+            return self._native.samples(values, truth=floats(y, "y"), truth_columns=called, **given)
         if not hasattr(y, "dtype") and isinstance(y, Iterable) and all(isinstance(one, str) for one in y):
             return self._native.samples(values, names=list(y), **given)
         # Classes are few: what float64 cannot hold is none.

@@ -157,6 +157,8 @@ def _selu(_t: Translation, _n: fx.Node, x: Value) -> Value:
 
 @rule("softplus")
 def _softplus(_t: Translation, _n: fx.Node, x: Value, beta: float = 1.0, threshold: float = 20.0) -> Value:
+    if not float(threshold) >= 20.0:  # from there on PyTorch's is linear; at 20 the two are 2e-9 apart
+        raise ExportError(f"its threshold is {threshold}", "leave it at 20: below, PyTorch's softplus has a jump")
     if beta == 1:
         return x.then(x.shape, Layer({"type": "softplus"}))
     return affine(affine(x, beta, 0.0).then(x.shape, Layer({"type": "softplus"})), 1.0 / beta, 0.0)

@@ -22,7 +22,15 @@ from ..errors import ExportError
 from ._solve import recognised, solve
 
 CONSTANT = {"ones_like", "zeros_like", "full_like", "empty_like", "rand_like", "randn_like", "new_zeros", "new_ones"}
-CONSTANT |= {"new_full", "new_empty", "new_tensor", "is_floating_point", "numel", "size", "dim"}
+CONSTANT |= {"new_full", "new_empty", "new_tensor"}
+"""What makes new tensors that have the type and the shape of their first argument, and none of its numbers."""
+QUERIES = {"shape", "size", "dim", "ndim", "ndimension", "numel", "nelement", "len", "stride", "storage_offset", "names"}
+QUERIES |= {"has_names", "dtype", "device", "get_device", "layout", "itemsize", "element_size", "nbytes", "result_type"}
+QUERIES |= {"requires_grad", "retain_grad", "retains_grad", "is_leaf", "grad", "grad_fn", "output_nr", "_version"}
+QUERIES |= {"is_floating_point", "is_complex", "is_signed", "is_contiguous", "is_same_size", "is_inference", "is_pinned"}
+QUERIES |= {"is_shared", "is_sparse", "is_sparse_csr", "is_quantized", "is_nested", "is_meta", "is_cpu", "is_cuda", "is_mps"}
+QUERIES |= {"is_xpu", "is_mkldnn", "is_conj", "is_neg", "type", "dlpack_device", "repr"}
+"""What may be asked of a tensor that depends on the input without an answer that does; `repr` is for people."""
 SAME = {
     "detach",
     "contiguous",
@@ -38,6 +46,8 @@ SAME = {
     "alias",
 }
 """What gives back the same numbers."""
+ASSIGNMENTS = {"setitem": "x[...] = ...", "set": "x.data = ..."}
+IN_PLACE = "write it without changing tensors in place: e.g. torch.where, torch.cat, clamp instead of clamp_"
 LIKE = SAME | {"expand_as", "view_as", "reshape_as"}
 
 
@@ -91,14 +101,36 @@ class Settings:
     used: list[Solver] = field(default_factory=list)
 
 
+@dataclass
+class Known:
+    """A tensor that depends on the input, its node, and when that was written down."""
+
+    tensor: Tensor
+    node: fx.Node
+    step: int
+
+
+@dataclass
+class Change:
+    """An operation that changed the numbers of a tensor in place, and when."""
+
+    tensor: Tensor
+    """Held, so that nothing else gets its memory."""
+    what: str
+    step: int
+
+
 class Recorder(TorchFunctionMode):
     """Writes down what happens to tensors that depend on the input."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, outer: Recorder | None = None) -> None:
         super().__init__()
         self.settings = settings
+        self.outer = outer
         self.graph = fx.Graph()
-        self.known: dict[int, tuple[Tensor, fx.Node]] = {}
+        self.known: dict[int, Known] = {}
+        self.changes: dict[int, Change] = {}
+        self.steps = 0
         self.paused = False
 
     def begin(self, value: Tensor, name: str) -> fx.Node:
@@ -111,12 +143,19 @@ class Recorder(TorchFunctionMode):
         """Remember which node a tensor is the value of."""
         # In-place operations change the tensor later, so that its numbers of now are kept.
         node.meta["value"] = value.detach().clone()
-        self.known[id(value)] = (value, node)
+        self.steps += 1
+        self.known[id(value)] = Known(value, node, self.steps)
 
     def node_of(self, value: object) -> fx.Node | None:
         """Find the node of a tensor, if it depends on the input."""
+        if not isinstance(value, Tensor):
+            return None
         found = self.known.get(id(value))
-        return found[1] if found is not None and found[0] is value else None
+        change = self.changes.get(_memory(value))
+        # The node of another view of the same numbers, or none at all, does not know what was done to them.
+        if change is not None and (found is None or found.step < change.step):
+            raise ExportError(f"{change.what} and what shares its numbers is used afterwards", IN_PLACE)
+        return None if found is None else found.node
 
     def place(self) -> str:
         """Say where in the source we are, and in which module."""
@@ -131,26 +170,62 @@ class Recorder(TorchFunctionMode):
         self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        result = func(*args, **kwargs)
         name = name_of(func)
-        # These ask their other arguments for a type or a shape only.
-        given = args[0] if name in LIKE and args else (args, kwargs)
-        if self.paused or name in CONSTANT or not self.depends(given):
-            return result
-        if isinstance(result, Tensor):
-            self.record(func, args, kwargs, result)
-        elif isinstance(result, tuple | list) and any(isinstance(one, Tensor) for one in result):
-            whole = self.graph.call_function(func, *self.mapped((args, kwargs)))
-            whole.meta["place"] = self.place()
-            for at, one in enumerate(result):
-                if isinstance(one, Tensor):
-                    part = self.graph.call_function(_part, (whole, at))
-                    part.meta["place"] = whole.meta["place"]
-                    self.learn(one, part)
-        elif isinstance(result, bool | int | float) and name in {"item", "bool", "float", "int", "index"}:
-            hint = "the network must do the same for all inputs; write it with operations on tensors"
-            raise ExportError(f"{name} takes a number out of a tensor at {self.place()}", hint)
+        if self.paused:
+            return func(*args, **kwargs)
+        # These ask some of their arguments for a type or a shape only.
+        given: Any = (args, kwargs)
+        if name in LIKE and args:
+            given = args[0]
+        elif name in CONSTANT:
+            given = (args[1:], {key: value for key, value in kwargs.items() if key not in ("input", "self")})
+        if name not in QUERIES and self.belongs_outside(given):
+            hint = "make it a part of the state"
+            raise ExportError(f"dynamics use more of the input than their state: {name} at {self.place()}", hint)
+        if name in QUERIES and name != "type":
+            return func(*args, **kwargs)
+        if not self.depends(given):
+            return func(*args, **kwargs)
+        if torch.is_inference_mode_enabled():
+            hint = "use torch.no_grad: tensors of inference_mode do not tell what is done to them"
+            raise ExportError(f"{name} at {self.place()} is in inference_mode", hint)
+        if name in ASSIGNMENTS:
+            raise ExportError(f"{name} ({ASSIGNMENTS[name]}) at {self.place()} changes a tensor in place", IN_PLACE)
+        before = [(one, one._version) for one in _tensors(given) if not one.is_inference()]
+        result = func(*args, **kwargs)
+        self.take_down(func, args, kwargs, result, [one for one, version in before if one._version != version])
         return result
+
+    def take_down(self, func: Callable[..., Any], args: Any, kwargs: Any, result: Any, written: Sequence[Tensor]) -> None:
+        """Write down one operation and what came out; `written` are the arguments that it changed."""
+        name = name_of(func)
+        parts = list(result) if isinstance(result, tuple | list) else []
+        if isinstance(result, Tensor):
+            parts = [result]
+        elif not parts or not any(isinstance(one, Tensor) for one in parts):
+            if name in QUERIES:  # x.type() is a word, x.type(dtype) a tensor
+                return
+            if not written:
+                hint = "the network must do the same for all inputs; write it with operations on tensors"
+                what = "a number" if isinstance(result, bool | int | float | complex) else f"'{type(result).__name__}'"
+                raise ExportError(f"{name} takes {what} out of a tensor at {self.place()}", hint)
+        if not all(one is None or isinstance(one, Tensor) for one in parts):
+            raise ExportError(f"{name} at {self.place()} gives more than tensors", "use operations that give tensors")
+        node = self.graph.call_function(func, *self.mapped((args, kwargs)))
+        node.meta["place"] = self.place()
+        self.steps += 1
+        spelled = getattr(func, "__name__", name)
+        what = f"{name if spelled.startswith('__') else spelled} at {node.meta['place']} changes a tensor in place,"
+        for one in written:
+            self.changes[_memory(one)] = Change(one, what, self.steps)
+        if isinstance(result, Tensor):
+            self.learn(result, node)
+            return
+        for at, one in enumerate(parts):
+            if isinstance(one, Tensor):
+                part = self.graph.call_function(_part, (node, at))
+                part.meta["place"] = node.meta["place"]
+                self.learn(one, part)
 
     def depends(self, given: Any) -> bool:
         """Whether any tensor in there depends on the input."""
@@ -162,22 +237,33 @@ class Recorder(TorchFunctionMode):
             given = (given.start, given.stop, given.step)
         return isinstance(given, tuple | list) and any(self.depends(one) for one in given)
 
+    def belongs_outside(self, given: Any) -> bool:
+        """Whether any tensor in there depends on the input of the module whose dynamics these are."""
+        return self.outer is not None and (self.outer.depends(given) or self.outer.belongs_outside(given))
+
     def mapped(self, given: Any) -> Any:
         """Put nodes in the place of tensors that depend on the input."""
         if isinstance(given, Tensor):
             node = self.node_of(given)
-            return given if node is None else node
+            return self.kept(given) if node is None else node
         if isinstance(given, dict):
             return {key: self.mapped(value) for key, value in given.items()}
+        if isinstance(given, slice) and self.depends(given):
+            hint = "the network must do the same for all inputs; give the ends of slices as numbers"
+            raise ExportError(f"the end of a slice at {self.place()} depends on the input", hint)
         if isinstance(given, tuple | list):
             return type(given)(self.mapped(one) for one in given) if type(given) in (tuple, list) else tuple(given)
         return given
 
-    def record(self, func: Callable[..., Any], args: Any, kwargs: Any, result: Tensor) -> None:
-        """Write down one operation."""
-        node = self.graph.call_function(func, *self.mapped((args, kwargs)))
-        node.meta["place"] = self.place()
-        self.learn(result, node)
+    def kept(self, constant: Tensor) -> Tensor:
+        """A constant as it is now, whatever is done to it later."""
+        if isinstance(constant, nn.Parameter):
+            return constant
+        copy = constant.detach().clone()
+        name = self.settings.names.get(id(constant))
+        if name is not None:
+            self.settings.names[id(copy)] = name
+        return copy
 
     def integrate(self, f: Callable[[Tensor, Tensor], Tensor], start: Tensor, times: Tensor, **given: Any) -> Tensor:
         """Solve an ODE, as `torchdiffeq.odeint` would be asked to, and write down how."""
@@ -185,6 +271,11 @@ class Recorder(TorchFunctionMode):
         if node is None:
             hint = "the state must be one tensor that is computed from the input"
             raise ExportError(f"the state of the ODE at {self.place()} does not depend on the input", hint)
+        if self.node_of(times) is not None:
+            raise ExportError(f"the times of the ODE at {self.place()} depend on the input", "times must be constants")
+        if given.get("event_fn") is not None:
+            hint = "give the end as a time: leave out event_fn"
+            raise ExportError(f"the ODE at {self.place()} ends at an event", hint)
         self.paused = True
         try:
             return self.solved(f, start, node, times, given)
@@ -204,7 +295,7 @@ class Recorder(TorchFunctionMode):
         solver = type(solver)(**{**vars(solver), "end_time": span})
         self.settings.used.append(solver)
         offset = float(times[0])
-        dynamics = record_dynamics(f, start.detach().clone(), offset, self.settings)
+        dynamics = record_dynamics(f, start.detach().clone(), offset, self)
         end = solve(lambda t, z: f(t + offset, z), start.detach(), solver)
         solved = self.graph.call_function(ode, (node,))
         solved.meta.update(place=self.place(), ode=Ode(dynamics, solver), value=end)
@@ -220,21 +311,46 @@ def _part(whole: Any, at: int) -> Any:
     return whole[at]
 
 
+def _tensors(given: Any) -> Iterator[Tensor]:
+    """All tensors in there."""
+    if isinstance(given, Tensor):
+        yield given
+    elif isinstance(given, dict):
+        yield from _tensors(tuple(given.values()))
+    elif isinstance(given, tuple | list):
+        for one in given:
+            yield from _tensors(one)
+
+
+def _memory(tensor: Tensor) -> int:
+    """What tensors have in common whose numbers are the same memory: views, `detach()`, `.data`."""
+    with torch._C.DisableTorchFunction():  # that we ask is no part of the module
+        try:
+            return int(tensor.untyped_storage()._cdata)
+        except (NotImplementedError, RuntimeError):  # sparse tensors have none
+            return id(tensor)
+
+
 def _named(module: nn.Module, names: dict[int, str], within: str = "") -> None:
     for name, value in [*module.named_parameters(), *module.named_buffers()]:
         names[id(value)] = within + name
 
 
-def record_dynamics(f: Callable[..., Tensor], state: Tensor, offset: float, settings: Settings) -> Recording:
+def record_dynamics(f: Callable[..., Tensor], state: Tensor, offset: float, outer: Recorder) -> Recording:
     """Write down the right-hand side of an ODE."""
+    settings = outer.settings
     if isinstance(f, nn.Module):
         _named(f, settings.names, "" if any(True for p in f.parameters() if id(p) in settings.names) else "dynamics.")
-    recorder = Recorder(settings)
+    recorder = Recorder(settings, outer)
     root = recorder.begin(state, "state")
     time = torch.tensor(0.25, dtype=state.dtype)
     clock = recorder.begin(time, "time")
     with recorder:
         value = f(time, state)
+    for given in (state, time):
+        change = recorder.changes.get(_memory(given))
+        if change is not None:  # the solver goes on with what it gave
+            raise ExportError(f"{change.what} and that is what the solver gave to the dynamics", IN_PLACE)
     return _finished(recorder, root, clock, value, settings, offset)
 
 
@@ -256,10 +372,12 @@ def record(
     settings = Settings(solver, known, {})
     _named(model, settings.names)
     recorder = Recorder(settings)
-    example = example.detach().clone()
-    root = recorder.begin(example, "x")
-    with torch.no_grad(), _followed(model, settings), _solvers(recorder), recorder:
-        value = model(example)
+    # Tensors of inference_mode do not tell when they are changed.
+    with torch.inference_mode(False), torch.no_grad():
+        example = example.detach().clone()
+        root = recorder.begin(example, "x")
+        with _followed(model, settings), _solvers(recorder), recorder:
+            value = model(example)
     return _finished(recorder, root, None, value, settings), value, settings.used
 
 

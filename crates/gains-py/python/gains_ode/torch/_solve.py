@@ -26,10 +26,17 @@ def recognised(
     rtol: float = 1e-7,
     atol: float = 1e-9,
     options: dict[str, Any] | None = None,
-    **_: Any,
+    **others: Any,
 ) -> Solver:
     """The solver that settings of torchdiffeq stand for (docs/model-format.md says how)."""
     method, options = method or "dopri5", options or {}
+    # Settings of the adjoint are about gradients only.
+    strange = [key for key, value in others.items() if value is not None and not key.startswith("adjoint_")]
+    if method in STEADY:
+        strange += [key for key, value in options.items() if key != "step_size" and value is not None and value is not False]
+    if strange:
+        hint = "leave them out, or give solver=gains.Fixed(method=…, steps=…)"
+        raise ExportError(f"settings of the solver are not known here: {', '.join(map(str, strange))}", hint)
     span = float(times[-1] - times[0])
     name = METHODS.get(method, method)
     if method in STEADY:
