@@ -54,11 +54,19 @@ fn read(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
 /// One line that reads as it is written, whatever names and keys of files have in them: nothing that ends a line somewhere,
 /// turns text around or is not seen.
 fn plain(line: &str) -> String {
-    let odd = |c: char| {
-        let hidden = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
-        c.is_control() || hidden
-    };
-    line.chars().map(|c| if odd(c) { c.escape_default().to_string() } else { c.to_string() }).collect()
+    line.chars().map(|c| if is_odd(c) { c.escape_default().to_string() } else { c.to_string() }).collect()
+}
+
+/// Whether a character is not one that is seen.
+fn is_odd(c: char) -> bool {
+    let is_escaped = c.escape_debug().nth(1).is_some();
+    c.is_control() || (is_escaped && !matches!(c, '\'' | '"' | '\\'))
+}
+
+/// The same of a line of JSON, which has its own way to write characters.
+fn plain_json(line: &str) -> String {
+    let units = |c: char| c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect();
+    line.chars().map(|c| if is_odd(c) { units(c) } else { c.to_string() }).collect()
 }
 
 /// What is printed of a certificate, and what it adds to the exit code.
@@ -78,9 +86,9 @@ fn report(path: &Path, outcome: &Result<(Holds, String), Fault>, seconds: f64, j
         Err(Fault::Late) => ("unfinished", Fault::Late.to_string(), 2),
         Err(fault) => ("refused", fault.to_string(), 1),
     };
-    let (path, detail) = (plain(&path.display().to_string()), plain(&detail));
+    let path = path.display().to_string();
     if !json {
-        return (format!("{path}: {word}: {detail} [{seconds:.2} s]"), code);
+        return (plain(&format!("{path}: {word}: {detail} [{seconds:.2} s]")), code);
     }
     let mut line =
         serde_json::json!({"certificate": path, "outcome": word, "detail": detail, "seconds": seconds});
@@ -89,7 +97,7 @@ fn report(path: &Path, outcome: &Result<(Holds, String), Fault>, seconds: f64, j
         line["what"] = what.clone().into();
         line["amount"] = amount.filter(|amount| amount.is_finite()).into();
     }
-    (line.to_string(), code)
+    (plain_json(&line.to_string()), code)
 }
 
 #[expect(clippy::print_stderr, reason = "this is the program that prints")]

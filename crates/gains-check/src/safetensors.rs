@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use crate::cbor::Kind;
@@ -30,10 +32,22 @@ pub fn read(bytes: &[u8]) -> Result<Tensors, String> {
         return Err(format!("the header claims {length} bytes"));
     }
     let (header, data) = bytes[8..].split_at(length);
-    let header: Header = serde_json::from_slice(header).map_err(|error| format!("the header: {error}"))?;
+    let wrong = |error: serde_json::Error| format!("the header: {error}");
+    let Once(mut header) = serde_json::from_slice::<Once<Box<RawValue>>>(header).map_err(wrong)?;
+    let description = match header.remove("__metadata__") {
+        Some(metadata) => {
+            serde_json::from_str::<Once<String>>(metadata.get()).map_err(wrong)?.0.remove("gains")
+        }
+        None => None,
+    };
+    let description = description.ok_or("no description (metadata key `gains`)")?;
     let mut tensors = BTreeMap::new();
     let mut used: Vec<(usize, usize)> = Vec::new();
-    for (name, entry) in header.tensors {
+    for (name, entry) in header {
+        // A list is no entry, though one could be made of it.
+        let entry = if entry.get().starts_with('{') { entry.get() } else { "{}" };
+        let entry: Entry =
+            serde_json::from_str(entry).map_err(|error| format!("tensor {name:?}: {error}"))?;
         let (shape, numbers) = tensor(&entry, data).map_err(|error| format!("tensor {name:?}: {error}"))?;
         used.push(entry.data_offsets);
         tensors.insert(name, (shape, numbers));
@@ -42,22 +56,7 @@ pub fn read(bytes: &[u8]) -> Result<Tensors, String> {
     if used.windows(2).any(|pair| pair[0].1 > pair[1].0) {
         return Err("tensors overlap".into());
     }
-    let description = header.metadata.and_then(|metadata| metadata.gains);
-    let description = description.ok_or("no description (metadata key `gains`)")?;
     Ok(Tensors { tensors, description, hash: Sha256::digest(bytes).into() })
-}
-
-/// The header. Every name is there once: of two that are alike, one reader could take the first and another the last.
-#[derive(Default)]
-struct Header {
-    tensors: BTreeMap<String, Entry>,
-    metadata: Option<Metadata>,
-}
-
-/// What else is there to say.
-#[derive(Deserialize)]
-struct Metadata {
-    gains: Option<String>,
 }
 
 /// Where the numbers of a tensor are.
@@ -68,33 +67,33 @@ struct Entry {
     data_offsets: (usize, usize),
 }
 
-impl<'de> Deserialize<'de> for Header {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Names;
+/// An object in which every name is there once: of two that are alike, one reader could take the first and another the last.
+struct Once<T>(BTreeMap<String, T>);
 
-        impl<'de> Visitor<'de> for Names {
-            type Value = Header;
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Once<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Names<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Names<T> {
+            type Value = Once<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Header, M::Error> {
-                let mut header = Header::default();
-                while let Some(name) = map.next_key::<String>()? {
-                    let is_new = match name.as_str() {
-                        "__metadata__" => header.metadata.replace(map.next_value()?).is_none(),
-                        _ => header.tensors.insert(name.clone(), map.next_value()?).is_none(),
-                    };
-                    if !is_new {
-                        return Err(M::Error::custom(format!("{name:?} is there twice")));
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Once<T>, M::Error> {
+                let mut all = BTreeMap::new();
+                while let Some((name, value)) = map.next_entry::<String, T>()? {
+                    let told = format!("{name:?} is there twice");
+                    if all.insert(name, value).is_some() {
+                        return Err(M::Error::custom(told));
                     }
                 }
-                Ok(header)
+                Ok(Once(all))
             }
         }
 
-        deserializer.deserialize_map(Names)
+        deserializer.deserialize_map(Names(PhantomData))
     }
 }
 

@@ -411,6 +411,11 @@ def test_shapes_and_types_may_be_asked_for():
     assert np.allclose(net.predict(x), x.numpy() + 1)
 
 
+def test_programs_of_torch_jit_are_refused():
+    scripted = torch.jit.trace(nn.Linear(4, 4), torch.randn(1, 4))
+    assert "torch.jit" in refused(nn.Sequential(nn.Linear(4, 4), scripted)).message
+
+
 def test_thresholds_of_softplus_are_not_left_out():
     """PyTorch's is linear from there on."""
     for function in (lambda x: nn.functional.softplus(x, threshold=5), nn.Softplus(beta=2.0, threshold=19.0)):

@@ -131,6 +131,7 @@ impl Asked {
         let outputs = self.names.len();
         if let (Clause::Predicted(classes), Some(label)) = (&spec.require, sampled.label)
             && classes[..] == [Reference::Label]
+            && !self.names.iter().any(|name| name == "@label")
         {
             return Ok(Property::classification(outputs, label));
         }
@@ -179,6 +180,15 @@ fn of_flags(args: &PropertyArgs, task: &Task) -> Result<Option<(&'static str, Va
     };
     // A comma may belong to a name.
     let named = |given: &[String]| split_names(given, &|name| is_class(task, name));
+    let ambiguous = args.target.iter().chain(&args.allow).find_map(|text| {
+        let Task::Classification { classes } = task else { return None };
+        let inside = |class: &&String| class.contains(',') && text.contains(class.as_str());
+        if is_class(task, text) { None } else { classes.iter().find(inside).map(|class| (text, class)) }
+    });
+    if let Some((text, class)) = ambiguous {
+        return Err(Failure::usage(format!("'{text}' may be read in several ways: '{class}' is one class"))
+            .hint("give the flag once for each class"));
+    }
     let found = if !args.target.is_empty() {
         ("--target", json!({"require": {"never": named(&args.target)}}))
     } else if !args.allow.is_empty() {
@@ -224,5 +234,7 @@ mod tests {
         assert_eq!(asked("a,b"), Some(json!(["a,b"])));
         assert_eq!(asked("a, b"), Some(json!(["a", "b"])));
         assert_eq!(asked("b"), Some(json!(["b"])));
+        // "a,b" and "c", or "a", "b" and "c"?
+        assert_eq!(asked("a,b,c"), None);
     }
 }

@@ -160,6 +160,9 @@ pub enum Fault {
         /// The axes of a sample.
         shape: Vec<usize>,
     },
+    /// Lines of JSON that only say what samples are.
+    #[error("its lines have no y")]
+    NoKnown,
     /// Names of classes where numbers are wanted.
     #[error("its labels are names, the model predicts numbers")]
     NoTruth,
@@ -218,6 +221,7 @@ impl Fault {
             Self::NoColumns => "--label-column is for .csv; others take --labels FILE",
             Self::Line { .. } => "every line is one sample: {\"x\": [0.5, 1.25], \"y\": 0}",
             Self::NoLabels { .. } => "give an array with one number per sample, or a table with one column",
+            Self::NoKnown => "every line says what is known of one sample: {\"x\": [0.5, 1.25], \"y\": 0}",
             Self::NoTruth => "give one number for each output of each sample",
             Self::Picture { .. } => {
                 "all pictures have one size, are grey or RGB, and opaque; convert or remove it"

@@ -127,8 +127,28 @@ pub enum Strange {
     Count,
     /// There is no picture in it, so that it may be no class at all.
     Empty,
-    /// All are called by numbers, of which 10 is behind 9, but not in the order of text.
+    /// There are numbers in the names, of which 10 is behind 9, but not in the order of text.
     Order,
+}
+
+/// A part of a name: numbers are ordered as numbers.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Piece<'n> {
+    /// How many digits without zeros in front, and these.
+    Number(usize, &'n str),
+    Text(&'n str),
+}
+
+fn pieces(name: &str) -> Vec<Piece<'_>> {
+    let runs = name.as_bytes().chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit());
+    let mut start = 0;
+    let piece = |run: &[u8]| {
+        let text = &name[start..start + run.len()];
+        start += run.len();
+        let digits = text.trim_start_matches('0');
+        if run[0].is_ascii_digit() { Piece::Number(digits.len(), digits) } else { Piece::Text(text) }
+    };
+    runs.map(piece).collect()
 }
 
 /// Samples that were read.
@@ -199,8 +219,7 @@ impl OwnInputs {
         if let Some(empty) = (0..count).find(|class| !holds(*class)) {
             return refused(&folders[empty], Strange::Empty);
         }
-        let numbers: Option<Vec<u64>> = folders.iter().map(|folder| folder.parse().ok()).collect();
-        match numbers.unwrap_or_default().windows(2).position(|two| two[0] >= two[1]) {
+        match folders.windows(2).position(|two| pieces(&two[0]) >= pieces(&two[1])) {
             Some(at) => refused(&folders[at + 1], Strange::Order),
             None => Ok(folders.to_vec()),
         }
@@ -396,6 +415,9 @@ fn parse(raw: &[u8], path: &Path, wanted: Wanted<'_>) -> Result<OwnInputs, Fault
         Format::Idx => idx::parse(bytes)?.into_inputs()?,
         Format::Lines => lines::parse(bytes)?,
     };
+    if format == Format::Lines && wanted.purpose != Purpose::Samples && inputs.labels.is_none() {
+        return Err(Fault::NoKnown);
+    }
     inputs.check()?;
     Ok(inputs)
 }

@@ -14,7 +14,8 @@ pub struct InputArgs {
     /// standard input; `gains data formats` explains them
     #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "split"])]
     pub inputs: Option<PathBuf>,
-    /// Their classes, one for each: .npy, .npz, .csv or IDX [default: what the inputs say themselves]
+    /// Their classes, one for each: .npy, .npz, .csv, IDX, or lines of JSON with a y [default: what the inputs say
+    /// themselves]
     #[arg(long, value_name = "FILE", requires = "own")]
     pub labels: Option<PathBuf>,
     /// The column of a .csv that holds the classes
@@ -23,8 +24,8 @@ pub struct InputArgs {
     /// How pictures lie in arrays: by channel, or by pixel [default: as the axes fit the model, flat rows by channel]
     #[arg(long, value_enum)]
     pub layout: Option<LayoutArg>,
-    /// Divide all values by this [default: 255 for PNG pictures, and for bytes if the model was made for one of the
-    /// known data sets; else 1]
+    /// Divide all values by this [default: 255 for PNG pictures; for bytes what training divided them by, or 255 if the
+    /// model was made for one of the known data sets; else 1]
     #[arg(long, value_name = "NUMBER", value_parser = positive, allow_negative_numbers = true)]
     pub scale: Option<f64>,
     /// Boxes instead of --eps: smallest and largest values of all inputs, in arrays like those of --inputs; the nominal

@@ -225,8 +225,8 @@ fn scale_of(inputs: &OwnInputs, asked: Option<f64>, network: &Network) -> (f64, 
     let trained = scale_of_training(network);
     let scale = asked.unwrap_or(match (inputs.numbers, trained) {
         // Bytes mean what they meant in training.
-        (Numbers::Bytes | Numbers::Pixels, Some(trained)) => trained,
-        (Numbers::Pixels, None) => 255.0,
+        (Numbers::Bytes, Some(trained)) => trained,
+        (Numbers::Pixels, _) => 255.0,
         (Numbers::Bytes, None) if known => 255.0,
         (Numbers::Bytes, None) | (Numbers::Plain, _) => 1.0,
     });
@@ -250,7 +250,9 @@ fn scale_of_training(network: &Network) -> Option<f64> {
     let config = network.description.training.get("config")?.as_str()?;
     let config: toml::Table = config.parse().ok()?;
     let scale = config.get("data")?.get("scale")?;
-    scale.as_float().or_else(|| scale.as_integer().map(|n| n as f64))
+    let scale = scale.as_float().or_else(|| scale.as_integer().map(|n| n as f64));
+    // What --scale may be.
+    scale.filter(|scale| (f64::MIN_POSITIVE..=1e9).contains(scale))
 }
 
 /// Values in the order the network takes them, divided by the scale: bytes in float32, as networks that are trained in

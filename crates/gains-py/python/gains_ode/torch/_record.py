@@ -369,6 +369,10 @@ def record(
     model: nn.Module, example: Tensor, solver: Solver | None = None, known: Sequence[Solver] = ()
 ) -> tuple[Recording, Tensor, list[Solver]]:
     """Run a module on an example: what it does, what comes out with the solver that is exported, and those solvers."""
+    for name, module in model.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):  # runs where no operation is seen
+            what = f"module '{name}' is a program of torch.jit" if name else "the module is a program of torch.jit"
+            raise ExportError(what, "export the module that it was made of")
     settings = Settings(solver, known, {})
     _named(model, settings.names)
     recorder = Recorder(settings)

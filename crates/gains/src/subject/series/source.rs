@@ -183,11 +183,9 @@ impl SeriesSource {
             .zip(numbers("deviation"))
             .and_then(|(mean, deviation)| Statistics::new(of(&mean)?, of(&deviation)?, span));
         statistics.map(Some).ok_or_else(|| {
-            Failure::usage(format!(
-                "the model does not say on which scale it takes all features of '{}'",
-                self.path.display()
-            ))
-            .hint("its record of training (`gains model show`) has means and deviations of other features")
+            let file = self.path.display();
+            Failure::usage(format!("the model does not say on which scale it takes the features of '{file}'"))
+                .hint("its record of training (`gains model show`) needs a mean and a positive deviation of each")
         })
     }
 
