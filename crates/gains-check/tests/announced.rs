@@ -205,7 +205,12 @@ fn functions_that_take_long_end_in_time() {
     let row = map(vec![("a", all(1.0)), ("c", constant), ("zero", Item::Bool(true))]);
     let property = map(vec![("rows", Item::Array(vec![row])), ("condition", Item::Integer(0))]);
     let row = map(vec![("row", Item::Integer(0)), ("way", map(vec![])), ("bound", Item::Float(1.0))]);
-    for proof in [map(vec![("rows", Item::Array(vec![row]))]), map(vec![("forms", Item::Array(vec![]))])] {
+    let rows = map(vec![("rows", Item::Array(vec![row]))]);
+    let forms = map(vec![("forms", Item::Array(vec![]))]);
+    let witness = map(vec![("inputs", Item::Array(vec![all(1.5)])), ("actions", Item::Array(vec![]))]);
+    for (claim, key, evidence) in
+        [("verified", "proof", rows), ("verified", "proof", forms), ("falsified", "witness", witness)]
+    {
         let certificate = map(vec![
             ("format", Item::Text("gains-certificate".into())),
             ("version", Item::Integer(1)),
@@ -213,8 +218,8 @@ fn functions_that_take_long_end_in_time() {
             ("arithmetic", Item::Text("real".into())),
             ("region", map(vec![("boxes", region.clone())])),
             ("property", property.clone()),
-            ("claim", Item::Text("verified".into())),
-            ("proof", proof),
+            ("claim", Item::Text(claim.into())),
+            (key, evidence),
         ]);
         let began = Instant::now();
         let found = check_within(&model, &certificate.write(), Some(Duration::from_millis(300)));

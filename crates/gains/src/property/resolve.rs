@@ -356,6 +356,13 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_observed_keeps_its_other_limits() {
+        // Output 1, of which nothing is observed, is -9.
+        let limits = r#"{"each": "all", "within": 99, "from": "target", "above": -4}"#;
+        assert_eq!(margin(limits, [1.0, -9.0, -1.0]), -5.0);
+    }
+
+    #[test]
     fn what_is_not_known_is_not_asked() {
         let refused = |require: &str, label: Option<usize>, seen: &[bool], message: &str| {
             let error = bound(require, label, seen).unwrap_err();
