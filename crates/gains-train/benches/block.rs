@@ -44,7 +44,7 @@ fn main() {
     };
     let (batch, threads, runs) = (option("--batch", 512), option("--threads", 1), option("--runs", 9));
     let plan = Plan::new(&serde_json::from_str(NETWORK).unwrap()).unwrap();
-    let parameters = plan.initial_parameters(5);
+    let parameters = plan.initial_parameters(5, gains_train::config::Initial::Usual);
     if arguments.windows(2).any(|pair| pair == ["--device", "cuda"]) {
         measure(Cuda::new(&plan, &parameters, 0).unwrap(), &plan, batch, runs);
     } else {

@@ -46,6 +46,8 @@ pub struct Setting<'a> {
     pub indices: &'a [u32],
     /// Running averages of first steps, one for each ODE.
     pub steps: &'a [f64],
+    /// What is missing of the target perturbation, as a part of it: 1 − r.
+    pub early: f64,
     /// Seed of changes to the inputs that they learn from, where there are such.
     pub augment: Option<u64>,
 }
@@ -76,6 +78,19 @@ pub struct BoxTrip {
     pub splits: usize,
     /// Trial steps.
     pub steps: usize,
+}
+
+/// What regularisers of the way of boxes came to; 0 where they are not asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BoxTerms {
+    /// Mean over the batch of the upper bounds of δ, summed over steps.
+    pub error: f64,
+    /// Boxes that grow.
+    pub tightness: f64,
+    /// Activations on one side of their kink.
+    pub balance: f64,
+    /// Decisions left open.
+    pub decisions: f64,
 }
 
 /// What the points did that boxes lie around, by ODE.
@@ -131,9 +146,10 @@ pub trait Pass {
     /// What they did.
     fn box_trip(&self, boxes: &Self::Boxes) -> BoxTrip;
 
-    /// The loss of boxes and their way back: a pull for each box of a sample, and `width` times the widths. Returns the mean
-    /// over the batch of the upper bounds of δ, summed over steps.
-    fn pull_boxes(&mut self, boxes: Self::Boxes, pulls: &[Pull<'_>], width: f64) -> Result<f64, Failure>;
+    /// The loss of boxes and their way back: a pull for each box of a sample, `width` times the widths, and what the phase
+    /// asks of their way besides.
+    fn pull_boxes(&mut self, boxes: Self::Boxes, pulls: &[Pull<'_>], width: f64)
+    -> Result<BoxTerms, Failure>;
 
     /// Sends the batch through as it would be used, only to see what comes out: into the tallies.
     fn look(&mut self, look: Look) -> Result<(), Failure>;
@@ -142,7 +158,7 @@ pub trait Pass {
     fn samples(&self) -> usize;
 
     /// The loss of boxes that is a mean, times `weight`, and their way back.
-    fn return_boxes(&mut self, boxes: Self::Boxes, weight: f64, width: f64) -> Result<f64, Failure> {
+    fn return_boxes(&mut self, boxes: Self::Boxes, weight: f64, width: f64) -> Result<BoxTerms, Failure> {
         let count = self.box_trip(&boxes).boxes;
         let each = Pull::CrossEntropy(weight / (count * self.samples()) as f64);
         self.pull_boxes(boxes, &vec![each; count], width)
@@ -207,8 +223,8 @@ pub(crate) fn joined<P: Rows>(
     }
     pass.return_points(points, Pull::Margins(&of_points))?;
     let pulls: Vec<Pull<'_>> = of_boxes.iter().map(|slopes| Pull::Margins(slopes)).collect();
-    let error = pass.pull_boxes(boxes, &pulls, width)?;
-    Ok(JointOutcome { value, error })
+    let terms = pass.pull_boxes(boxes, &pulls, width)?;
+    Ok(JointOutcome { value, terms })
 }
 
 /// What [`Pass::return_both`] came to.
@@ -216,8 +232,8 @@ pub(crate) fn joined<P: Rows>(
 pub struct JointOutcome {
     /// Mean over samples and their boxes of the loss.
     pub value: f64,
-    /// Mean over the batch of the upper bounds of δ, summed over steps.
-    pub error: f64,
+    /// What regularisers of boxes came to.
+    pub terms: BoxTerms,
 }
 
 /// A network with its samples, parameters and optimiser.

@@ -32,6 +32,15 @@ pub struct LossTerms {
     pub width: f64,
     /// Upper bounds of δ, summed over box steps.
     pub error: f64,
+    /// Boxes that grow from layer to layer.
+    #[serde(default)]
+    pub tightness: f64,
+    /// Activations that are nearly all off or all on.
+    #[serde(default)]
+    pub balance: f64,
+    /// Decisions of the controller that boxes leave open.
+    #[serde(default)]
+    pub decisions: f64,
     /// How far the state moves after the end time.
     pub steady: f64,
     /// How far its motion is from what is wanted of it.

@@ -12,7 +12,9 @@ use gains_core::description::RungeKutta;
 
 use crate::config::PhaseSolver;
 use crate::device::{Batch, Device, DeviceError, Measure, Pull, StepForm, Trial};
-use crate::engine::{BoxTrip, FirstStep, JointOutcome, Look, Pass, Reference, Rows, Setting, Trip, joined};
+use crate::engine::{
+    BoxTerms, BoxTrip, FirstStep, JointOutcome, Look, Pass, Reference, Rows, Setting, Trip, joined,
+};
 use crate::explore::Rules;
 use crate::loss::Joint;
 use crate::loss::criterion::{self, CrossEntropy};
@@ -206,8 +208,14 @@ impl<'p, D: Device> Pass for DevicePass<'p, D> {
         boxes.trip
     }
 
-    fn pull_boxes(&mut self, boxes: BoxRun<'p, D>, pulls: &[Pull<'_>], width: f64) -> Result<f64, Failure> {
-        self.take_boxes_back(boxes, pulls, width)
+    fn pull_boxes(
+        &mut self,
+        boxes: BoxRun<'p, D>,
+        pulls: &[Pull<'_>],
+        width: f64,
+    ) -> Result<BoxTerms, Failure> {
+        let error = self.take_boxes_back(boxes, pulls, width)?;
+        Ok(BoxTerms { error, ..BoxTerms::default() })
     }
 
     fn look(&mut self, look: Look) -> Result<(), Failure> {

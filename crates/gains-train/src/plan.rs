@@ -7,7 +7,7 @@ use gains_core::Shape;
 use gains_core::description::{Description, LayerSpec, SolverSpec, Task};
 use gains_core::model_file::Tensors;
 
-use crate::config::SolverConfig;
+use crate::config::{Initial, SolverConfig};
 use crate::pass::Route;
 
 /// Why a network cannot be trained by this crate.
@@ -228,19 +228,14 @@ impl Plan {
         tensors
     }
 
-    /// Fresh parameters: uniform in ±1/√(inputs of a neuron), weights and biases alike, as PyTorch starts its
-    /// linear and convolutional layers.
-    pub fn initial_parameters(&self, seed: u64) -> Vec<f64> {
+    /// Fresh parameters.
+    pub fn initial_parameters(&self, seed: u64, how: Initial) -> Vec<f64> {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut all = vec![0.0; self.parameters];
         for layer in self.layers() {
-            let bound = 1.0 / ((layer.channels_with_time() * layer.taps()) as f64).sqrt();
-            for range in [&layer.weights, &layer.biases] {
-                for value in &mut all[range.clone()] {
-                    // Rounded to float32, so that every device starts from the same numbers.
-                    *value = f64::from(((random.f64() * 2.0 - 1.0) * bound) as f32);
-                }
-            }
+            let inputs = layer.channels_with_time() * layer.taps();
+            all[layer.weights.clone()].fill_with(|| how.weight(inputs, &mut random));
+            all[layer.biases.clone()].fill_with(|| how.bias(inputs, &mut random));
         }
         all
     }

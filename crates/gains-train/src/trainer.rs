@@ -85,7 +85,7 @@ impl<D: Device> Trainer<Fused<D>> {
         }
         let description = config.description(inference_step(&config.solver, 0.0), classes);
         let plan = Plan::new(&description)?;
-        let start = plan.initial_parameters(config.seed);
+        let start = plan.initial_parameters(config.seed, config.initial);
         let most = config.images.unwrap_or(usize::MAX);
         let engine = Fused::new(device, plan, (training, most), (test, config.rhythm.test_images))?;
         Self::with(engine, config, description, classes, &start)

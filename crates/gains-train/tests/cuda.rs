@@ -145,7 +145,7 @@ const SAMPLES: usize = 37;
 
 impl Pair {
     fn new(plan: Plan) -> Self {
-        let parameters = plan.initial_parameters(7);
+        let parameters = plan.initial_parameters(7, gains_train::config::Initial::Usual);
         let cpu = Cpu::new(&plan, &parameters, None).unwrap();
         let cuda = Cuda::new(&plan, &parameters, 0).unwrap();
         Self { plan, cpu, cuda }
@@ -398,7 +398,9 @@ fn runs_repeat_themselves() {
     for form in [None, Some(StepForm::Independent), Some(StepForm::Difference)] {
         let run = || {
             let plan = image_network(28, 1, 32, true);
-            let mut cuda = Cuda::new(&plan, &plan.initial_parameters(3), 0).unwrap();
+            let mut cuda =
+                Cuda::new(&plan, &plan.initial_parameters(3, gains_train::config::Initial::Usual), 0)
+                    .unwrap();
             let mut all = run_step(&mut cuda, &plan, RungeKutta::Dopri5, form, 0.1);
             cuda.clear_gradients().unwrap();
             all.extend(run_layers(&mut cuda, &plan, form.is_some()));
@@ -415,7 +417,8 @@ fn out_of_memory_is_said() {
         return;
     }
     let plan = image_network(28, 1, 32, true);
-    let mut cuda = Cuda::new(&plan, &plan.initial_parameters(3), 0).unwrap();
+    let mut cuda =
+        Cuda::new(&plan, &plan.initial_parameters(3, gains_train::config::Initial::Usual), 0).unwrap();
     let ode = ode(&plan);
     let n = 400_000 * ode.state().len();
     let x = Pair::batch(&mut cuda, ode.state(), &vec![0.1; n], Some(&vec![0.1; n]));

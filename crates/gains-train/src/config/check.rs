@@ -180,9 +180,15 @@ impl Config {
         )?;
         let loss = &phase.loss;
         within(key("loss.robust"), loss.robust, 0.0, 1.0, "the rest to 1 is the weight of the plain loss")?;
-        for (name, weight) in
-            [("width", loss.width), ("error", loss.error), ("steady", loss.steady), ("alive", loss.alive)]
-        {
+        for (name, weight) in [
+            ("width", loss.width),
+            ("error", loss.error),
+            ("tightness", loss.tightness),
+            ("balance", loss.balance),
+            ("decisions", loss.decisions),
+            ("steady", loss.steady),
+            ("alive", loss.alive),
+        ] {
             within(key(&format!("loss.{name}")), weight, 0.0, 1e9, "0 switches it off")?;
         }
         let positive = f64::MIN_POSITIVE;
@@ -196,12 +202,14 @@ impl Config {
                 format!("is {steps}, must be 1 to 10000"),
                 "the paper warms up with 2",
             )?;
-            ensure(
-                loss.error == 0.0,
-                &key("loss.error"),
-                "Euler steps have no error estimate",
-                "set it to 0 here or use the controlled solver",
-            )?;
+            for (name, weight) in [("error", loss.error), ("decisions", loss.decisions)] {
+                ensure(
+                    weight == 0.0,
+                    &key(&format!("loss.{name}")),
+                    "Euler steps have no error estimate",
+                    "set it to 0 here or use the controlled solver",
+                )?;
+            }
         }
         ensure(
             loss.steady == 0.0 || self.is_described() || !self.network.dynamics.time,
@@ -209,12 +217,19 @@ impl Config {
             "a steady state needs dynamics without time",
             "set network.dynamics.time = false",
         )?;
-        ensure(
-            loss.error == 0.0 || self.method == Training::Provable,
-            &key("loss.error"),
-            "only boxes have bounds of the error, and this method has no boxes",
-            "set method = \"provable\" or the weight to 0",
-        )?;
+        for (name, weight) in [
+            ("error", loss.error),
+            ("tightness", loss.tightness),
+            ("balance", loss.balance),
+            ("decisions", loss.decisions),
+        ] {
+            ensure(
+                weight == 0.0 || self.method == Training::Provable,
+                &key(&format!("loss.{name}")),
+                "is about boxes, and this method has none",
+                "set method = \"provable\" or the weight to 0",
+            )?;
+        }
         ensure(
             self.method == Training::Standard || phase.eps.is_some(),
             &key("eps"),

@@ -142,6 +142,12 @@ pub struct LossWeights {
     pub width_norm: WidthNorm,
     /// Weight of the mean upper bound of δ over the batch, summed over every box step.
     pub error: f64,
+    /// Weight of boxes that grow from layer to layer ([Shi et al.](crate::loss)), while the perturbation grows: (1 − r) of it.
+    pub tightness: f64,
+    /// Weight of activations that are nearly all off or all on, likewise.
+    pub balance: f64,
+    /// Weight of the decisions of the controller that boxes leave open.
+    pub decisions: f64,
     /// Weight of how far the state still moves after the end time (TisODE): the mean over the batch of
     /// `‖z(2T) − z(T)‖₁`, which is `‖∫ |g| dt‖₁` from T to 2T as g ≥ 0 behind its last ReLU.
     pub steady: f64,
@@ -151,6 +157,13 @@ pub struct LossWeights {
     pub alive_target: f64,
 }
 
+impl LossWeights {
+    /// Whether anything is asked about the way of boxes that devices do not look at.
+    pub fn watches_boxes(&self) -> bool {
+        [self.tightness, self.balance, self.decisions].iter().any(|weight| *weight > 0.0)
+    }
+}
+
 impl Default for LossWeights {
     fn default() -> Self {
         Self {
@@ -158,6 +171,9 @@ impl Default for LossWeights {
             width: 0.01,
             width_norm: WidthNorm::Squared,
             error: 0.0,
+            tightness: 0.0,
+            balance: 0.0,
+            decisions: 0.0,
             steady: 0.0,
             alive: 0.0,
             alive_target: 0.5,

@@ -115,3 +115,17 @@ fn a_phase_of_another_length_has_the_same_schedules() {
     assert_eq!(eps(&short, 0), 0.1, "the only epoch is at the full perturbation");
     whole.clone().phases[0].stretch(0);
 }
+
+#[test]
+fn initial_weights_for_boxes_double_their_width_before_the_relu_halves_it() {
+    let mut random = fastrand::Rng::with_seed(4);
+    for inputs in [3, 50, 800] {
+        let rows = 200_000 / inputs;
+        let total: f64 =
+            (0..rows * inputs).map(|_| Initial::Interval.weight(inputs, &mut random).abs()).sum();
+        assert!((total / rows as f64 - 2.0).abs() < 0.02, "{inputs}: {}", total / rows as f64);
+        assert_eq!(Initial::Interval.bias(inputs, &mut random), 0.0);
+        let usual = Initial::Usual.weight(inputs, &mut random);
+        assert!(usual.abs() <= 1.0 / (inputs as f64).sqrt() && usual == f64::from(usual as f32));
+    }
+}

@@ -2,7 +2,8 @@
 //!
 //! A loss has a term of points and a term of boxes. It says of *which* points and boxes ([`Points`], [`Boxes`]) and how
 //! the two become one number ([`Combination`]): a weighted sum, or something that looks at both for each sample
-//! ([`Joint`]). Regularisers come on top: `width`, `alive`, `steady`.
+//! ([`Joint`]). Regularisers come on top: of points `alive` and `steady`, of boxes `width`, `tightness`, `balance` and
+//! `decisions`.
 //!
 //! | loss | points | boxes | together |
 //! |---|---|---|---|
@@ -16,13 +17,16 @@
 //! bounds. Adding one is a file here and its line in [`Objective`].
 
 pub(crate) mod alive;
+pub(crate) mod balance;
 mod cc_ibp;
 pub mod criterion;
+pub(crate) mod decisions;
 mod exp_ibp;
 mod interval;
 mod mtl_ibp;
 mod sabr;
 pub(crate) mod steady;
+pub(crate) mod tightness;
 pub(crate) mod width;
 
 use serde::{Deserialize, Serialize};
@@ -33,6 +37,9 @@ pub use self::exp_ibp::ExpIbp;
 pub use self::interval::Interval;
 pub use self::mtl_ibp::MtlIbp;
 pub use self::sabr::Sabr;
+
+/// τ of `tightness` and `balance`: what is at least so even costs nothing.
+const LEVEL: f64 = 0.5;
 
 /// Which points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use gains_core::model_file::Tensors;
 
+use crate::config::Initial;
 use crate::plan::PlanError;
 
 /// What a tensor holds, which decides how it begins and who changes it.
@@ -121,21 +122,19 @@ impl Parameters {
         self.tensors.iter().filter(|tensor| !tensor.kind.is_learned()).map(|tensor| tensor.range.clone())
     }
 
-    /// Fresh parameters: weights and biases uniform in ±1/√(inputs of a neuron), as PyTorch starts its linear and
-    /// convolutional layers.
-    pub fn initial(&self, seed: u64) -> Vec<f64> {
+    /// Fresh parameters.
+    pub fn initial(&self, seed: u64, how: Initial) -> Vec<f64> {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut all = vec![0.0; self.count];
-        let mut bound = 1.0;
+        let mut inputs = 1;
         for tensor in &self.tensors {
             if tensor.kind == Kind::Weight {
-                let inputs: usize = tensor.shape.iter().skip(1).product();
-                bound = 1.0 / (inputs.max(1) as f64).sqrt();
+                inputs = tensor.shape.iter().skip(1).product();
             }
             for value in &mut all[tensor.range.clone()] {
                 *value = match tensor.kind {
-                    // Rounded to float32, so that every device starts from the same numbers.
-                    Kind::Weight | Kind::Bias => f64::from(((random.f64() * 2.0 - 1.0) * bound) as f32),
+                    Kind::Weight => how.weight(inputs, &mut random),
+                    Kind::Bias => how.bias(inputs, &mut random),
                     Kind::Factor | Kind::Variance => 1.0,
                     Kind::Zero | Kind::Mean => 0.0,
                 };

@@ -2,6 +2,7 @@
 
 mod boxes;
 mod points;
+mod regularise;
 mod steps;
 
 use gains_core::description::{ControllerSpec, RungeKutta};
@@ -18,7 +19,9 @@ use super::tape::{ProgramTape, ValueId};
 use crate::config::{Augment, PhaseSolver, SolverConfig};
 use crate::cpu::Real;
 use crate::device::{Pull, StepForm, Tally};
-use crate::engine::{BoxTrip, FirstStep, JointOutcome, Look, Pass, Reference, Rows, Setting, Trip, joined};
+use crate::engine::{
+    BoxTerms, BoxTrip, FirstStep, JointOutcome, Look, Pass, Reference, Rows, Setting, Trip, joined,
+};
 use crate::explore::Rules;
 use crate::gradients::Gradients;
 use crate::loss::width::width_share;
@@ -197,10 +200,15 @@ impl<'p, F: Real> Pass for ProgramPass<'p, F> {
         boxes.trip
     }
 
-    fn pull_boxes(&mut self, mut run: BoxRun<'p, F>, pulls: &[Pull<'_>], width: f64) -> Result<f64, Failure> {
+    fn pull_boxes(
+        &mut self,
+        mut run: BoxRun<'p, F>,
+        pulls: &[Pull<'_>],
+        width: f64,
+    ) -> Result<BoxTerms, Failure> {
         let width = width * width_share(self.setting.phase, run.trip.boxes);
         Ok(self.threads.within(|| {
-            let error = self.charge(&mut run);
+            let terms = self.regularise(&mut run);
             let (ledger, gradients) = (&mut self.books.ledger, &mut self.books.gradients);
             for (output, pull) in run.outputs.clone().into_iter().zip(pulls) {
                 let x = run.tape.value(output);
@@ -208,7 +216,7 @@ impl<'p, F: Real> Pass for ProgramPass<'p, F> {
                 run.tape.seed(output, part);
             }
             run.tape.backward(gradients);
-            error
+            terms
         }))
     }
 

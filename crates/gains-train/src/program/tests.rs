@@ -8,11 +8,11 @@ use gains_core::description::{LayerSpec, Task};
 use gains_core::{Description, Shape};
 
 use super::*;
-use crate::config::{Aggregation, Config, PhaseSolver, Training};
+use crate::config::{Aggregation, Config, Initial, PhaseSolver, Training};
 use crate::cpu::{Cpu, Real};
 use crate::device::{StepForm, WidthNorm};
 use crate::engine::{Engine, FirstStep};
-use crate::metrics::Position;
+use crate::metrics::{BatchReport, Position};
 use crate::trainer::{Images, Outcome, TrainError, Trainer};
 use crate::{Checkpoint, Plan};
 
@@ -145,14 +145,14 @@ fn trainer<F: Real>(
     };
     let description = Description::new("test", task, shape, layers.to_vec());
     let blueprint = Blueprint::new(&description).unwrap();
-    let start = blueprint.parameters.initial(config.seed);
+    let start = blueprint.parameters.initial(config.seed, config.initial);
     let engine =
         ProgramEngine::new(blueprint, config, samples(shape, outputs, 32, numbers), Some(1)).unwrap();
     Trainer::with(engine, config.clone(), description, &classes, &start).unwrap()
 }
 
 /// Compares the gradient of a batch with differences of its loss.
-fn check_gradient(config: &Config, network: (Shape, &[LayerSpec], usize), name: &str) {
+fn check_gradient(config: &Config, network: (Shape, &[LayerSpec], usize), name: &str) -> BatchReport {
     let mut trainer = trainer::<f64>(config, network);
     let at = Position { phase: 0, epoch: 3, batch: 0 };
     let indices: Vec<u32> = (0..8).collect();
@@ -187,6 +187,7 @@ fn check_gradient(config: &Config, network: (Shape, &[LayerSpec], usize), name: 
         let off = (difference - product).abs() / (size * length.max(1.0));
         assert!(off < 5e-6, "{name}, round {round}: {off}: {difference}, {product}");
     }
+    report
 }
 
 #[test]
@@ -220,6 +221,17 @@ fn gradients_of_every_setting_are_the_slopes_of_the_loss() {
         phase.loss.alive = 0.3;
         phase.loss.alive_target = 20.0;
         check_gradient(&config, network, &format!("{aggregation:?}"));
+    }
+    for form in [StepForm::Independent, StepForm::Difference] {
+        let mut config = config(Training::Provable, 0.05);
+        let phase = &mut config.phases[0];
+        // On the way to the target.
+        phase.eps = Some(crate::schedule::Smooth::new(0.05, 0, 8));
+        phase.step_form = form;
+        (phase.loss.tightness, phase.loss.balance, phase.loss.decisions) = (0.4, 0.3, 0.02);
+        let report = check_gradient(&config, network, &format!("the way of boxes, {form:?}"));
+        let terms = report.loss;
+        assert!(terms.tightness > 0.0 && terms.balance > 0.0 && terms.decisions > 0.0, "{terms:?}");
     }
     let mut warm = config(Training::Provable, 0.02);
     warm.phases[0].solver = PhaseSolver::Euler { steps: 2 };
@@ -262,7 +274,8 @@ fn the_general_engine_agrees_with_the_fused_one() {
         config.solver.tolerance = tolerance;
         config.phases[0].objective = toml::from_str(objective).unwrap();
         let plan = Plan::new(&description).unwrap();
-        let start: Vec<f64> = plan.initial_parameters(3).iter().map(|value| 1.5 * value).collect();
+        let start: Vec<f64> =
+            plan.initial_parameters(3, Initial::Usual).iter().map(|value| 1.5 * value).collect();
         let tensors = plan.scatter(&start);
         let device = Cpu::<f64>::new(&plan, &start, Some(1)).unwrap();
         let (images, none) =

@@ -16,7 +16,7 @@ use super::sample::{Region, Sample};
 use super::tape::{Gradients, SeriesTape, ValueId};
 use crate::cpu::Real;
 use crate::device::{DeviceError, Pull, Tally};
-use crate::engine::{BoxTrip, FirstStep, JointOutcome, Look, Pass, Reference, Setting, Trip};
+use crate::engine::{BoxTerms, BoxTrip, FirstStep, JointOutcome, Look, Pass, Reference, Setting, Trip};
 use crate::explore::{Rules, explore};
 use crate::loss::Joint;
 use crate::metrics::Latent;
@@ -274,12 +274,17 @@ impl<'a, F: Real> Pass for SeriesPass<'a, F> {
         boxes.trip
     }
 
-    fn pull_boxes(&mut self, boxes: BoxRun<'a, F>, pulls: &[Pull<'_>], width: f64) -> Result<f64, Failure> {
+    fn pull_boxes(
+        &mut self,
+        boxes: BoxRun<'a, F>,
+        pulls: &[Pull<'_>],
+        width: f64,
+    ) -> Result<BoxTerms, Failure> {
         let &[pull] = pulls else { return Err(unknown("several boxes for one series")) };
         let whole = self.whole(pull)?;
         let (sums, terms) = self.threads.within(|| self.finish(boxes.decoded, whole, width));
         self.books.ledger.robust = self.tally(&sums, &terms);
-        Ok(0.0)
+        Ok(BoxTerms::default())
     }
 
     fn return_both(

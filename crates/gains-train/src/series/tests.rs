@@ -230,7 +230,8 @@ fn both(eps: f64) -> (Ledger, usize, usize, usize) {
     let mut trainer = start::<f64>(config.clone(), samples(9, 2), Vec::new(), 3, 1).unwrap();
     let indices: Vec<u32> = (0..9).collect();
     let (phase, steps) = (&config.phases[0], &[0.0]);
-    let setting = Setting { config: &config, phase, at: LATER, indices: &indices, steps, augment: None };
+    let setting =
+        Setting { config: &config, phase, at: LATER, indices: &indices, steps, early: 0.0, augment: None };
     let mut pass = trainer.engine.pass(setting).unwrap();
     pass.drawn = false;
     pass.begin().unwrap();

@@ -57,12 +57,15 @@ impl<E: Engine> Trainer<E> {
             ..BatchReport::default()
         };
         let augment = seed_at(self.config.seed, Purpose::Augment, at.phase, at.epoch, at.batch);
+        let target = phase.eps.map_or(0.0, |eps| eps.target);
+        let early = if target > 0.0 { 1.0 - report.eps / target } else { 0.0 };
         let setting = Setting {
             config: &self.config,
             phase,
             at,
             indices,
             steps: &self.average_steps,
+            early,
             augment: update.map(|_| augment),
         };
         let mut pass = self.engine.pass(setting)?;
@@ -93,7 +96,7 @@ impl<E: Engine> Trainer<E> {
             Main::Sum { points, boxes } => points * report.loss.clean + boxes * report.loss.robust,
             Main::Joint(value) => value,
         };
-        report.loss.total = main + regularisers(&report.loss, &phase.loss);
+        report.loss.total = main + regularisers(&report.loss, &phase.loss, early);
         Ok((report, steps))
     }
 
@@ -119,7 +122,8 @@ impl<E: Engine> Trainer<E> {
         let all: Vec<u32> = (first..first + count).map(|index| index as u32).collect();
         for indices in all.chunks(self.config.batch) {
             let steps = &self.average_steps;
-            let setting = Setting { config: &self.config, phase, at, indices, steps, augment: None };
+            let config = &self.config;
+            let setting = Setting { config, phase, at, indices, steps, early: 0.0, augment: None };
             self.engine.pass(setting)?.look(look)?;
         }
         Ok(self.engine.take_ledger()?.clean)
@@ -202,24 +206,26 @@ fn minimise<P: Pass>(
     (report.trajectories, report.splits, report.abstract_steps) =
         (trip.trajectories, trip.splits, trip.steps);
     let width = phase.loss.width;
-    let main = match (combination, kept) {
+    let (terms, main) = match (combination, kept) {
         (_, Some((points, loss))) => {
             let outcome = pass.return_both(points, run, loss, width)?;
-            report.loss.error = outcome.error;
-            Main::Joint(outcome.value)
+            (outcome.terms, Main::Joint(outcome.value))
         }
         (Combination::Sum { points, boxes }, None) => {
-            report.loss.error = pass.return_boxes(run, boxes, width)?;
-            Main::Sum { points, boxes }
+            (pass.return_boxes(run, boxes, width)?, Main::Sum { points, boxes })
         }
         (Combination::Joint(_), None) => unreachable!("a joint loss keeps its points"),
     };
+    (report.loss.error, report.loss.decisions) = (terms.error, terms.decisions);
+    (report.loss.tightness, report.loss.balance) = (terms.tightness, terms.balance);
     Ok((Terms { main, width_share }, first_steps))
 }
 
-fn regularisers(terms: &LossTerms, weights: &LossWeights) -> f64 {
+fn regularisers(terms: &LossTerms, weights: &LossWeights, early: f64) -> f64 {
     weights.width * terms.width
         + weights.error * terms.error
+        + early * (weights.tightness * terms.tightness + weights.balance * terms.balance)
+        + weights.decisions * terms.decisions
         + weights.steady * terms.steady
         + weights.alive * terms.alive
 }

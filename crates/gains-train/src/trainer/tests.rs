@@ -1,7 +1,7 @@
 use std::ops::ControlFlow;
 
 use super::*;
-use crate::config::{Aggregation, PhaseSolver, Training};
+use crate::config::{Aggregation, Initial, PhaseSolver, Training};
 use crate::cpu::Cpu;
 use crate::device::{StepForm, WidthNorm};
 use crate::engine::{Engine, FirstStep};
@@ -62,7 +62,7 @@ fn trainer<F: crate::cpu::Real>(config: Config, count: usize) -> Trainer<Fused<C
     let (pixels, labels) = images(count, 1);
     let (test_pixels, test_labels) = images(20, 2);
     let plan = Plan::new(&config.description(0.1, &classes())).unwrap();
-    let device = Cpu::<F>::new(&plan, &plan.initial_parameters(0), Some(1)).unwrap();
+    let device = Cpu::<F>::new(&plan, &plan.initial_parameters(0, Initial::Usual), Some(1)).unwrap();
     let training = Images { pixels: &pixels, labels: &labels };
     let test = Images { pixels: &test_pixels, labels: &test_labels };
     Trainer::new(device, config, &classes(), training, test).unwrap()
@@ -290,7 +290,7 @@ fn checkpoints_and_data_of_something_else_are_refused() {
     let (pixels, labels) = images(5, 1);
     let none = Images { pixels: &[], labels: &[] };
     for (pixels, labels) in [(&pixels[1..], &labels[..]), (&pixels[..64], &[7_u8][..]), (&[][..], &[][..])] {
-        let device = Cpu::<f32>::new(&plan, &plan.initial_parameters(0), Some(1)).unwrap();
+        let device = Cpu::<f32>::new(&plan, &plan.initial_parameters(0, Initial::Usual), Some(1)).unwrap();
         let made = Trainer::new(device, config.clone(), &classes(), Images { pixels, labels }, none);
         assert!(matches!(made, Err(TrainError::Data(_))));
     }

@@ -58,7 +58,7 @@ impl Case {
     fn new(input: Shape, layers: &[String], seed: u64) -> Self {
         let description: gains_core::Description = serde_json::from_str(&describe(input, layers)).unwrap();
         let plan = Plan::new(&description).unwrap();
-        let mut parameters = plan.initial_parameters(seed);
+        let mut parameters = plan.initial_parameters(seed, gains_train::config::Initial::Usual);
         // Livelier than fresh parameters, so that ReLUs switch and times matter.
         parameters.iter_mut().for_each(|p| *p *= 1.5);
         Self { description, plan, parameters }

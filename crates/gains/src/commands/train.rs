@@ -175,7 +175,7 @@ fn train_fused(
     global: &Global,
     folder: impl FnOnce() -> Result<Folder, Failure>,
 ) -> Result<Ended, Failure> {
-    let parameters = plan.initial_parameters(start.config.seed);
+    let parameters = plan.initial_parameters(start.config.seed, start.config.initial);
     let wrong = |e| explain(&TrainError::Device(e), None);
     match device {
         DeviceArg::Cpu => {
@@ -231,7 +231,7 @@ fn train_program(
     let blueprint = Blueprint::new(&material.description).map_err(|e| failed(e.into()))?;
     let parameters = match material.start.take() {
         Some(tensors) => blueprint.parameters.gather(&tensors).map_err(|e| failed(e.into()))?,
-        None => blueprint.parameters.initial(start.config.seed),
+        None => blueprint.parameters.initial(start.config.seed, start.config.initial),
     };
     let jury = material.jury(&start.config);
     let lessons = std::mem::replace(&mut material.lessons, Lessons::none());

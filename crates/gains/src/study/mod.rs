@@ -14,6 +14,7 @@ mod classification;
 mod float32;
 mod forecasting;
 mod lcap;
+mod losses;
 mod networks;
 mod page;
 mod semantics;
@@ -65,6 +66,7 @@ pub const ALL: &[Entry] = &[
     ablation_aggregation::ENTRY,
     ablation_annealing::ENTRY,
     ablation_kappa::ENTRY,
+    losses::ENTRY,
     tisode::ENTRY,
     solvers::ENTRY,
     float32::ENTRY,

@@ -17,6 +17,7 @@ fn studies_are_listed_and_unknown_ones_are_refused() {
         "ablation-aggregation",
         "ablation-annealing",
         "ablation-kappa",
+        "losses",
         "tisode",
         "solvers",
         "float32",

@@ -3,7 +3,9 @@
 use gains_core::description::LayerSpec;
 
 use super::{ensure, within};
-use crate::config::{By, ClassWeights, Config, DataConfig, Problem, Selection, SolverConfig, Training};
+use crate::config::{
+    By, ClassWeights, Config, DataConfig, Initial, Problem, Selection, SolverConfig, Training,
+};
 use crate::loss::criterion::Kind;
 
 impl Config {
@@ -19,6 +21,12 @@ impl Config {
             "layers",
             "is empty",
             "list the layers as in a model file, see docs/model-format.md",
+        )?;
+        ensure(
+            self.model.is_none() || self.initial == Initial::default(),
+            "initial",
+            "weights come from the model",
+            "leave one of them out",
         )?;
         let odes = self.layers.iter().flatten().filter_map(|layer| match layer {
             LayerSpec::Ode { solver, .. } => SolverConfig::of(solver),

@@ -1,6 +1,7 @@
 //! Boxes through a program, along sampled trajectories.
 
 use super::ProgramPass;
+use super::regularise::Watched;
 use super::steps::{Charge, ProgramSteps};
 use crate::config::Aggregation;
 use crate::cpu::Real;
@@ -18,8 +19,10 @@ pub struct BoxRun<'p, F: Real> {
     pub(super) tape: ProgramTape<'p, F>,
     pub(super) outputs: Vec<ValueId>,
     pub(super) trip: BoxTrip,
-    /// Steps that the loss asks for: their ends, the estimates of their errors, the sum of these, and the tolerance.
+    /// Steps that the loss asks for.
     pub(super) charged: Vec<Charge>,
+    /// Values that it asks for.
+    pub(super) watched: Option<Watched>,
 }
 
 impl<'p, F: Real> ProgramPass<'p, F> {
@@ -36,18 +39,29 @@ impl<'p, F: Real> ProgramPass<'p, F> {
         let mut all = vec![tape.input(region, false)];
         let mut trip = BoxTrip { trajectories: 1, ..BoxTrip::default() };
         let mut charged = Vec::new();
+        let loss = &self.setting.phase.loss;
+        let watching = self.setting.early > 0.0 && (loss.tightness > 0.0 || loss.balance > 0.0);
+        let mut watched = watching.then(Watched::default);
         let mut number = 0;
         for stretch in &self.blueprint.stretches {
             match stretch {
                 Stretch::Plain(circuit) => {
                     for at in &mut all {
-                        *at = walk(&mut tape, circuit, *at, 0.0)[circuit.output()];
+                        let values = walk(&mut tape, circuit, *at, 0.0);
+                        if let Some(watched) = &mut watched {
+                            watched.circuit(circuit, &values);
+                        }
+                        *at = values[circuit.output()];
                     }
                 }
                 Stretch::Ode(ode) => {
                     let each = Rules { trajectories: (rules.trajectories / all.len()).max(1), ..*rules };
                     let mut ends = Vec::new();
                     for at in all {
+                        if let Some(watched) = &mut watched {
+                            // Once more than steps need it, and only at the beginning.
+                            watched.circuit(&ode.dynamics, &walk(&mut tape, &ode.dynamics, at, 0.0));
+                        }
                         let chosen =
                             self.stepping(&mut tape, ode, at, reference.first.get(number).copied())?;
                         let form = self.setting.phase.step_form;
@@ -59,6 +73,9 @@ impl<'p, F: Real> ProgramPass<'p, F> {
                         trip.steps += found.steps;
                         ends.extend(self.joined(&mut tape, found.ends));
                     }
+                    if let Some(watched) = &mut watched {
+                        ends.iter().for_each(|end| watched.end(*end));
+                    }
                     all = ends;
                     trip.trajectories = trip.trajectories.max(all.len());
                     number += 1;
@@ -66,7 +83,7 @@ impl<'p, F: Real> ProgramPass<'p, F> {
             }
         }
         trip.boxes = all.len();
-        Ok(BoxRun { tape, outputs: all, trip, charged })
+        Ok(BoxRun { tape, outputs: all, trip, charged, watched })
     }
 
     /// The ends of trajectories as the phase wants them.
@@ -82,26 +99,5 @@ impl<'p, F: Real> ProgramPass<'p, F> {
             }
             (_, []) => ends,
         }
-    }
-
-    /// Seeds what the loss asks of the errors of box steps; returns their mean over the batch.
-    pub(super) fn charge(&self, run: &mut BoxRun<'p, F>) -> f64 {
-        let weight = self.setting.phase.loss.error;
-        if weight == 0.0 {
-            return 0.0;
-        }
-        let reached = run.tape.reached(&run.outputs);
-        let mut total = 0.0;
-        for charge in run.charged.iter().filter(|charge| ProgramTape::<F>::is_among(charge.end, &reached)) {
-            let scale = 1.0 / (self.count() as f64 * charge.tolerance);
-            total += scale * charge.upper;
-            let error = run.tape.value(charge.error);
-            let each = F::of(weight * scale);
-            let centre = error.centre.iter().map(|value| each * value.sign()).collect();
-            let radius = vec![each; error.radius.len()];
-            let part = Matrix { rows: error.rows, columns: error.columns, centre, radius };
-            run.tape.seed(charge.error, part);
-        }
-        total
     }
 }

@@ -10,7 +10,7 @@ use crate::device::StepForm;
 use crate::program::blueprint::OdePart;
 use crate::program::step::{Stepper, Tried, measure};
 use crate::program::tape::{ProgramTape, ValueId};
-use crate::solve::{Failure, Stepping, Steps};
+use crate::solve::{Course, Failure, Stepping, Steps};
 
 /// A step that the loss asks for.
 #[derive(Clone, Copy)]
@@ -19,6 +19,8 @@ pub(super) struct Charge {
     pub(super) error: ValueId,
     pub(super) upper: f64,
     pub(super) tolerance: f64,
+    /// Where the step size may increase.
+    pub(super) increase_below: Option<f64>,
 }
 
 /// Steps of a batch through an ODE.
@@ -27,6 +29,7 @@ pub(super) struct ProgramSteps<'t, 'p, F: Real> {
     ode: &'p OdePart,
     method: RungeKutta,
     form: StepForm,
+    increase_below: Option<f64>,
     /// Steps that were taken and have an estimate of their error.
     pub(super) charged: Vec<Charge>,
 }
@@ -38,7 +41,11 @@ impl<'t, 'p, F: Real> ProgramSteps<'t, 'p, F> {
         stepping: &Stepping,
         form: StepForm,
     ) -> Self {
-        Self { tape, ode, method: stepping.method, form, charged: Vec::new() }
+        let increase_below = match &stepping.course {
+            Course::Grid(grid) => grid.increase_below,
+            Course::Free(_) => None,
+        };
+        Self { tape, ode, method: stepping.method, form, increase_below, charged: Vec::new() }
     }
 }
 
@@ -65,7 +72,8 @@ impl<F: Real> Steps for ProgramSteps<'_, '_, F> {
     fn accept(&mut self, _from: ValueId, (tried, upper): Self::Trial) -> ValueId {
         let tolerance = SolverConfig::of(&self.ode.solver).map(|solver| solver.tolerance);
         if let (Some(error), Some(tolerance)) = (tried.error, tolerance) {
-            self.charged.push(Charge { end: tried.end, error, upper, tolerance });
+            let increase_below = self.increase_below;
+            self.charged.push(Charge { end: tried.end, error, upper, tolerance, increase_below });
         }
         tried.end
     }

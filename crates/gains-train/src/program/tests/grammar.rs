@@ -140,6 +140,7 @@ impl Trainer<ProgramEngine<f64>> {
         let (phase, steps) = (self.config().phases[0].clone(), self.average_steps().to_vec());
         let config = self.config().clone();
         let setting = Setting {
+            early: 0.0,
             config: &config,
             phase: &phase,
             at: Position::default(),
@@ -155,6 +156,7 @@ impl Trainer<ProgramEngine<f64>> {
         let (phase, steps) = (self.config().phases[0].clone(), self.average_steps().to_vec());
         let config = self.config().clone();
         let setting = Setting {
+            early: 0.0,
             config: &config,
             phase: &phase,
             at: Position::default(),

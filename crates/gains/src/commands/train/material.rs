@@ -175,6 +175,10 @@ impl Material {
             (config.optimiser.method != Default::default(), "optimisers other than adam"),
             (config.criterion != loss::Criterion::default(), "criteria other than cross_entropy"),
             (config.model.is_some() || !config.freeze.is_empty(), "networks to start from"),
+            (
+                config.phases.iter().any(|phase| phase.loss.watches_boxes()),
+                "losses with tightness, balance or decisions",
+            ),
         ];
         obstacles.into_iter().find(|(there, _)| *there).map(|(_, what)| what)
     }

@@ -52,7 +52,7 @@ pub struct Variant {
     pub full: Recipe,
     /// In minutes.
     pub quick: Recipe,
-    /// What the paper has: standard accuracy, then one for each radius, as far as it goes.
+    /// What the paper has: standard accuracy, then one for each radius, as far as it goes; empty if it has nothing.
     pub paper: Vec<Spread>,
 }
 
@@ -223,9 +223,14 @@ impl Trained {
         row
     }
 
-    /// Whether the trainings are the paper's, as far as is known.
+    /// Whether the trainings have their full size.
     fn is_whole(&self) -> bool {
         !self.given.quick && self.given.changes.is_empty()
+    }
+
+    /// Whether the paper has anything to compare with.
+    fn is_published(&self) -> bool {
+        self.design.variants.iter().any(|variant| !variant.paper.is_empty())
     }
 
     /// The paper's figures, which are of the full size.
@@ -269,7 +274,8 @@ impl Trained {
             Asked::Attacked => "right under attack",
         };
         let size = if self.is_whole() { "" } else { ", shortened" };
-        let panels = vec![panel(format!("ours, {how}{size}"), ours), panel("paper".into(), theirs)];
+        let mut panels = vec![panel(format!("ours, {how}{size}"), ours)];
+        panels.extend(self.is_published().then(|| panel("paper".into(), theirs)));
         Chart { title: self.design.title.into(), panels }
     }
 }
@@ -335,7 +341,7 @@ impl Study for Trained {
 
     fn report(&self, done: &Done<'_>) -> Report {
         // A shortened study has the paper's figures in a table of their own.
-        let beside = if self.is_whole() { " (paper)" } else { "" };
+        let beside = if self.is_whole() && self.is_published() { " (paper)" } else { "" };
         let mut header = vec!["training".into(), "seeds".into(), format!("standard %{beside}")];
         for eps in self.radii {
             header.extend(self.names().iter().map(|name| match *name {
@@ -349,8 +355,9 @@ impl Study for Trained {
                 "The networks were given; their records (`gains model show`) say how they were trained."
             }
             None if self.given.quick => self.design.shortened,
+            None if self.is_whole() && !self.is_published() => "The presets' schedules, the paper's seeds.",
             None if self.is_whole() => "The paper's schedule and seeds.",
-            None => "The paper's seeds, its schedule changed.",
+            None => "The paper's seeds, schedules changed.",
         };
         let mut remarks = vec![size.to_string()];
         if !self.given.changes.is_empty() {
@@ -359,7 +366,7 @@ impl Study for Trained {
         remarks.extend(["The networks, to train them elsewhere or side by side:".into()]);
         remarks.extend(self.runs.iter().map(|run| format!("    {}", run.order.command())));
         let mut tables = vec![Table { title: self.design.title.into(), header, rows }];
-        tables.extend((!self.is_whole()).then(|| self.published()));
+        tables.extend((!self.is_whole() && self.is_published()).then(|| self.published()));
         Report { tables, charts: vec![(self.design.picture, self.chart(done))], remarks }
     }
 }

@@ -43,7 +43,8 @@ pub fn all_the_same(design: Design) -> Figures {
 pub fn recipes(design: &Design) {
     let mut configs = Vec::new();
     for variant in &design.variants {
-        assert!((2..=1 + design.radii.len()).contains(&variant.paper.len()), "{}", variant.name);
+        let published = 2..=1 + design.radii.len();
+        assert!(variant.paper.is_empty() || published.contains(&variant.paper.len()), "{}", variant.name);
         for recipe in [&variant.full, &variant.quick] {
             let changes = recipe.changes.iter().map(|change| (*change).to_string()).collect();
             let preset = recipe.preset;
