@@ -3,7 +3,7 @@
 //! Times and step sizes *are* float64 numbers, computed in the order that is written here; see *The automaton* in
 //! `docs/certificates.md`.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::interval::Interval;
 use crate::tableau::Tableau;
@@ -53,7 +53,7 @@ pub enum Next {
 }
 
 /// What a model file says of a solver.
-#[derive(Deserialize, Clone)]
+#[derive(Deserialize, Serialize, Clone)]
 #[serde(deny_unknown_fields)]
 pub struct SolverDescription {
     method: String,
@@ -62,7 +62,7 @@ pub struct SolverDescription {
     controller: Controller,
 }
 
-#[derive(Deserialize, Clone)]
+#[derive(Deserialize, Serialize, Clone)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 enum Controller {
     Fixed {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::automaton::{Solver, SolverDescription};
 use crate::curve::{Curve, Pieced};
@@ -160,8 +161,12 @@ impl Model {
     /// Reads a file's bytes.
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
         let tensors = safetensors::read(bytes)?;
-        let description: Description = serde_json::from_str(&tensors.description)
-            .map_err(|error| format!("the description: {error}"))?;
+        let malformed = |error: serde_json::Error| format!("the description: {error}");
+        let description: Description = serde_json::from_str(&tensors.description).map_err(malformed)?;
+        let written = serde_json::from_str(&tensors.description).map_err(malformed)?;
+        if !in_kind(&written, &serde_json::to_value(&description).map_err(malformed)?) {
+            return Err("the description has a number for a name or a list for an object".into());
+        }
         if description.format != "gains-model" || !matches!(description.version, 1 | 2) {
             return Err("not a gains-model of version 1 or 2".into());
         }
@@ -183,8 +188,22 @@ impl Model {
     }
 }
 
+/// Whether all that was read is of the kind it is written as. Serde takes numbers for names of types, and lists for objects, by the
+/// order in which this program lists them; other programs have other orders.
+fn in_kind(written: &Value, read: &Value) -> bool {
+    match (written, read) {
+        (Value::Object(written), Value::Object(read)) => {
+            written.iter().all(|(key, value)| read.get(key).is_none_or(|read| in_kind(value, read)))
+        }
+        (Value::Array(written), Value::Array(read)) => {
+            written.iter().zip(read).all(|(value, read)| in_kind(value, read))
+        }
+        _ => std::mem::discriminant(written) == std::mem::discriminant(read) || written.is_null(),
+    }
+}
+
 /// What a model file says, as far as it counts here.
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 struct Description {
     format: String,
     version: u32,
@@ -195,7 +214,7 @@ struct Description {
     encoder: Option<Encoder>,
 }
 
-#[derive(Deserialize, Clone, Copy)]
+#[derive(Deserialize, Serialize, Clone, Copy)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Sides {
     height: usize,
@@ -225,7 +244,7 @@ fn minus_one() -> f64 {
     -1.0
 }
 
-#[derive(Deserialize, Default, Clone, Copy)]
+#[derive(Deserialize, Serialize, Default, Clone, Copy)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Approximation {
     #[default]
@@ -234,7 +253,7 @@ pub(crate) enum Approximation {
 }
 
 /// The layers that certificates know; others are refused by name.
-#[derive(Deserialize, Clone)]
+#[derive(Deserialize, Serialize, Clone)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Layer {
     Normalize {
@@ -359,7 +378,7 @@ pub(crate) enum Layer {
     },
 }
 
-#[derive(Deserialize, Clone, PartialEq)]
+#[derive(Deserialize, Serialize, Clone, PartialEq)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Join {
     Add,

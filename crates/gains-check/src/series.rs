@@ -1,6 +1,6 @@
 //! Networks for series: an encoder is laid out along the points of one series, and its decoder is read off at one time.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::cbor::Value;
 use crate::certificate::{Fields, bad, flags, floats};
@@ -16,7 +16,7 @@ use crate::safetensors::Tensors;
 const SAME_TIME: f64 = 1e-8;
 
 /// What a model file says of an encoder.
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Encoder {
     initial: Vec<Layer>,
@@ -35,7 +35,7 @@ fn usual_lead() -> f64 {
     0.01
 }
 
-#[derive(Deserialize, Default, PartialEq)]
+#[derive(Deserialize, Serialize, Default, PartialEq)]
 #[serde(rename_all = "snake_case")]
 enum Points {
     #[default]
@@ -44,7 +44,7 @@ enum Points {
 }
 
 /// The names of what a series consists of; networks for other inputs have none, or others.
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Serialize, Default)]
 pub(crate) struct Task {
     #[serde(default)]
     features: Vec<String>,

@@ -338,10 +338,34 @@ fn functions_made_of_pieces_are_enclosed_far_away() {
 
 /// A network without tensors.
 fn network(input: &str, layers: &str) -> Model {
+    read(input, layers).unwrap()
+}
+
+fn read(input: &str, layers: &str) -> Result<Model, String> {
     let description =
         format!(r#"{{"format": "gains-model", "version": 2, "input": {input}, "layers": [{layers}]}}"#);
     let header = serde_json::json!({"__metadata__": {"gains": description}}).to_string();
-    Model::read(&[&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat()).unwrap()
+    Model::read(&[&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat())
+}
+
+/// Number 8 of the layers is an absolute value here and a sigmoid elsewhere.
+#[test]
+fn numbers_for_names_and_lists_for_objects_are_refused() {
+    let one = r#"{"height": 1, "width": 1, "channels": 1}"#;
+    assert!(read(one, r#"{"type": "relu"}"#).is_ok());
+    let solver = r#"{"method": "euler", "controller": {"type": "fixed", "steps": 1}, "end_time": 1}"#;
+    let ode = |solver: &str| format!(r#"{{"type": "ode", "dynamics": [], "solver": {solver}}}"#);
+    assert!(read(one, &ode(solver)).is_ok());
+    for (input, layers) in [
+        (one, r#"{"type": "parallel", "join": "add", "branches": [[{"type": 8}]]}"#.to_string()),
+        (one, r#"["relu"]"#.to_string()),
+        (one, ode(r#"{"method": "euler", "controller": ["fixed", 1], "end_time": 1}"#)),
+        (one, ode(r#"["euler", 1, {"type": "fixed", "steps": 1}]"#)),
+        ("[1, 1, 1]", r#"{"type": "relu"}"#.to_string()),
+    ] {
+        let said = read(input, &layers).err().unwrap_or_default();
+        assert!(said.contains("a number for a name or a list for an object"), "{layers}: {said}");
+    }
 }
 
 /// x and y of the input joined, as value 3.

@@ -21,6 +21,7 @@ use crate::shape::Shape;
 mod encoder;
 pub(crate) mod facts;
 mod header;
+mod kinds;
 mod layers;
 mod names;
 
@@ -200,9 +201,23 @@ pub(crate) fn parse_description(text: &str) -> Result<Description, ModelError> {
             serde_json::from_str(text).ok().and_then(|value: serde_json::Value| wrong_layer(&value, ""));
         ModelError::Description(layer.unwrap_or_else(|| error.to_string()))
     })?;
+    meant(text, &description)?;
     let description = facts::of_the_first_version(description);
     names::distinct(&description)?;
     Ok(description)
+}
+
+/// Whether a text says what was read of it in the words of the format.
+fn meant(text: &str, description: &Description) -> Result<(), ModelError> {
+    let malformed = |e: serde_json::Error| ModelError::Description(e.to_string());
+    let written: serde_json::Value = serde_json::from_str(text).map_err(malformed)?;
+    let read = serde_json::to_value(description).map_err(malformed)?;
+    match kinds::misread(&written, &read, "") {
+        Some(place) => Err(ModelError::Description(format!(
+            "{place} is not what belongs there: types are text, and what has named entries is an object"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// The innermost layer that is none, by its place, and what is wrong with it: the parser knows of a layer only where it

@@ -108,6 +108,29 @@ fn names_that_are_there_twice_are_told() {
     assert_eq!(refusal(&file(&spoiled, &entries())), "the static 's' is named twice");
 }
 
+/// Derived parsers would take these: another program, which lists things in another order, for another network.
+#[test]
+fn types_are_text_and_objects_have_their_names() {
+    let fc = description()["layers"][0].clone();
+    let inside = json!([{"type": "parallel", "join": "add", "branches": [[{"type": 8}]]}, fc]);
+    let solver = json!(["euler", {"type": "fixed", "steps": 1}, 1.0]);
+    let fixed = json!({"method": "euler", "controller": ["fixed", 1], "end_time": 1.0});
+    let ode = |solver: &Value| json!([{"type": "ode", "dynamics": [], "solver": solver}, fc]);
+    for (key, value, place) in [
+        ("layers", inside, "layers[0].branches[0][0].type"),
+        ("layers", json!([["relu"], fc]), "layers[0]"),
+        ("layers", ode(&solver), "layers[0].solver"),
+        ("layers", ode(&fixed), "layers[0].solver.controller"),
+        ("input", json!([1, 1, 2]), "input"),
+        ("task", json!(["classification", ["a", "b"]]), "task"),
+    ] {
+        let mut odd = description();
+        odd[key] = value;
+        let message = refusal(&file(&odd, &entries()));
+        assert!(message.contains(&format!("{place} is not what belongs there")), "{message}");
+    }
+}
+
 #[test]
 fn what_could_not_be_read_back_is_not_written() {
     let (good, tensors) = read_parts(&file(&description(), &entries())).unwrap();
