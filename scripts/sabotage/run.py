@@ -28,6 +28,7 @@ SUITES = {
     "operators": ("gains-core", ["--test", "operators"]),
     "core-lib": ("gains-core", ["--lib"]),
     "import": ("gains-core", ["--test", "import"]),
+    "hostile-files": ("gains-core", ["--test", "hostile_files"]),
     "layers": ("gains-core", ["--test", "layers"]),
     "data-lib": ("gains-data", ["--lib"]),
     "ode-lib": ("gains-ode", ["--lib"]),
