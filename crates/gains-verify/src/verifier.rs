@@ -351,6 +351,7 @@ impl Verifier {
         if let Some(wrong) = problem.property.problem() {
             return Err(Reason::Property(wrong));
         }
+        clock.check(problem.property.bytes())?;
         let precision = precision_of(self.settings.arithmetic);
         let output = match &problem.output {
             Some(output) => output.clone(),
@@ -361,9 +362,9 @@ impl Verifier {
             }
         };
         let seen = problem.property.margin_at(&output);
-        let violated = problem.property.is_violated(&output);
+        let missed = problem.property.is_missed(&output);
         report.output = Some(output);
-        if violated {
+        if missed {
             return Ok(Verdict::Misclassified);
         }
         let mut verdict = self.try_stages(problem, precision, clock, report);

@@ -11,6 +11,7 @@ use indicatif::ProgressBar;
 use crate::certificates::{Certificates, Sealed};
 use crate::cli::{Global, OutputArgs, TargetArgs, WorkArgs};
 use crate::failure::{Failure, Outcome};
+use crate::output::plain;
 use crate::panics::{self, Panicked};
 use crate::question::{Answer, Budget, Model, Plan, Reason, Verdict};
 use crate::results::{Line, Results, Setting, VerdictWord};
@@ -229,8 +230,8 @@ impl<'a> Campaign<'a> {
         let plural = if threads == 1 { "" } else { "s" };
         format!(
             "\n{} ({}), {} on {samples}, method {}, {} arithmetic\n{question}\n{}\n{:.1} s on {threads} thread{plural}\n",
-            network.description.name,
-            short(model),
+            plain(&network.description.name),
+            plain(&short(model)),
             network.hash,
             self.setting.method,
             self.setting.arithmetic,

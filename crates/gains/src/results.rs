@@ -9,7 +9,7 @@ mod line;
 mod samples;
 
 pub use claim::{Claim, read_claims};
-pub use file::Results;
+pub use file::{Results, refuse_other_results};
 pub use format::{encode, fits_check, json_lines};
 pub use line::{
     CertificatePart, ForecastSetting, InputSetting, Line, RadiusPart, RadiusSetting, RangeSetting,

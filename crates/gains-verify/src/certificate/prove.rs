@@ -101,11 +101,24 @@ fn witness(problem: &Problem<'_>, point: &Point, clock: Clock<'_>) -> Result<Evi
     if problem.property.margin_at(&run.output) > -ROOM_OF_WITNESS * size {
         return Err(NotWritten::Lost("the witness is within rounding of what is asked".into()));
     }
+    if !is_one_path(problem.program, &inputs, clock) {
+        return Err(NotWritten::Lost("rounding alone leaves open which steps the witness takes".into()));
+    }
     let actions = |trajectory: &[Visit]| trajectory.iter().map(|visit| visit.action).collect();
     Ok(Evidence::Witness {
         inputs: point.clone(),
         actions: run.solutions().map(|solution| actions(&solution.trajectory)).collect(),
         outputs: run.output.clone(),
+    })
+}
+
+/// Whether a point takes the same steps whatever is rounded on its way.
+fn is_one_path(program: &Program, inputs: &[&[f64]], clock: Clock<'_>) -> bool {
+    let point = inputs.iter().map(|values| BoxVec::new(values.to_vec(), values.to_vec())).collect();
+    let analysis = Analysis::for_claims(program, point, None, &[], Method::Box, StepForm::Independent, clock);
+    analysis.is_ok_and(|analysis| {
+        let mut vertices = analysis.graph_claims().into_iter().flat_map(|graph| graph.vertices);
+        vertices.all(|vertex| vertex.out.len() == 1)
     })
 }
 

@@ -141,7 +141,11 @@ impl Prover<'_> {
         let limits = Limits { vertices: self.clock.budget().vertices, stop: &|| false };
         let explored = explore(&mut carrier, &grid, vec![start], &limits)?;
         let notes = carrier.notes.take().unwrap_or_default();
-        self.graphs.push(FormGraph { ode: value, vertices: vertices(&explored.graph, notes, first) });
+        let mut vertices = vertices(&explored.graph, notes, first);
+        for vertex in &mut vertices {
+            vertex.error = vertex.error.map(|error| as_wide_as_decided(&grid, &vertex.at, error));
+        }
+        self.graphs.push(FormGraph { ode: value, vertices });
         let mut ends: Vec<Arc<Travelling>> = Vec::new();
         for end in explored.ends {
             if ends.iter().all(|other| other.origin != end.origin) {
@@ -150,6 +154,25 @@ impl Prover<'_> {
         }
         Ok(ends)
     }
+}
+
+/// What a checker may take the threshold of an increase to be off by.
+const OFF: f64 = 1e-9;
+/// No error estimate of a form that is sane is larger.
+const LARGEST_ERROR: f64 = 1e30;
+
+/// The widest claim about error estimates that leads to the same places. What is written is nothing but the reason for the edges; what
+/// another program loses by rounding grows from step to step, and matters only next to a threshold.
+fn as_wide_as_decided(grid: &Grid, at: &Place, error: Interval) -> Interval {
+    let leads = |error: Interval| grid.branches(at, grid.decide(at, error)).collect::<Vec<_>>();
+    let wanted = leads(error);
+    let same = |error: &Interval| leads(*error) == wanted;
+    let least = grid.increase_below.unwrap_or(0.0);
+    let lower = [0.0, least * (1.0 + OFF), 1.0 + OFF].into_iter().filter(|lower| *lower < error.lower);
+    let error = lower.map(|lower| Interval { lower, ..error }).find(same).unwrap_or(error);
+    let upper =
+        [LARGEST_ERROR, 1.0 - OFF, least * (1.0 - OFF)].into_iter().filter(|upper| *upper > error.upper);
+    upper.map(|upper| Interval { upper, ..error }).find(same).unwrap_or(error)
 }
 
 /// The graph with what was noted; `first` names the states at the start.
@@ -192,4 +215,53 @@ fn pairs(set: Symbol, arriving: &[Symbol], notes: &Notes, joins: &mut Vec<(usize
     let second = pairs(second, arriving, notes, joins);
     joins.push((first, second));
     first
+}
+
+#[cfg(test)]
+mod tests {
+    use gains_core::description::{ControlledSpec, RungeKutta};
+    use gains_ode::Tableau;
+
+    use super::*;
+
+    #[test]
+    fn claims_about_errors_are_wide_and_lead_to_the_same_places() {
+        let spec = ControlledSpec {
+            factor: 2,
+            tolerance: 0.01,
+            initial_step: 0.3,
+            minimum_step: 0.1,
+            rejections_after_clipping: 1,
+        };
+        let grid = Grid::controlled(&spec, Tableau::of(RungeKutta::Dopri5), 1.0);
+        let start = grid.line.start();
+        let Some((_, gains_ode::timeline::Moment::At(clipped))) =
+            grid.branches(&start, grid.decide(&start, Interval::point(0.0))).next()
+        else {
+            panic!("the end is far")
+        };
+        let (least, largest) = (1.0 / 32.0, LARGEST_ERROR);
+        for (at, [lower, upper], [least_end, greatest_end]) in [
+            (start, [0.01, 0.02], [0.0, least]),
+            (start, [0.01, 0.1], [0.0, 1.0]),
+            (start, [0.04, 0.1], [least, 1.0]),
+            (start, [0.04, 2.0], [least, largest]),
+            (start, [1.5, 2.0], [1.0, largest]),
+            (start, [0.01, 2.0], [0.0, largest]),
+            // Here an increase leads where a keep does.
+            (clipped, [0.04, 0.1], [0.0, 1.0]),
+            // Nothing is wider than thresholds allow.
+            (start, [least.next_up(), 1.0], [least.next_up(), 1.0]),
+        ] {
+            let wide = as_wide_as_decided(&grid, &at, Interval { lower, upper });
+            let near = |a: f64, b: f64| (a - b).abs() <= 2.0 * OFF * b;
+            assert!(
+                near(wide.lower, least_end) && near(wide.upper, greatest_end),
+                "{lower} {upper}: {wide:?}"
+            );
+            assert!(wide.lower <= lower && upper <= wide.upper);
+            let leads = |error| grid.branches(&at, grid.decide(&at, error)).collect::<Vec<_>>();
+            assert_eq!(leads(wide), leads(Interval { lower, upper }));
+        }
+    }
 }

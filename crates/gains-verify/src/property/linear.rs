@@ -9,6 +9,9 @@ pub enum Relation {
     Above,
     /// Not to be below zero. It is proved like the other, but zero does not break it.
     NotBelow,
+    /// The same of the difference of two outputs, of which neither is ahead where they are equal: zero does not break what
+    /// is said where this does not hold, either.
+    Ahead,
 }
 
 /// `coefficients · outputs + constant`, which is to be positive.
@@ -47,21 +50,19 @@ impl LinearRow {
         let mut coefficients = vec![0.0; outputs];
         coefficients[larger] += 1.0;
         coefficients[smaller] -= 1.0;
-        Self { relation: Relation::NotBelow, ..Self::new(coefficients, 0.0) }
+        Self { relation: Relation::Ahead, ..Self::new(coefficients, 0.0) }
     }
 
     /// What holds where this does not.
     #[must_use]
-    pub fn negated(self) -> Self {
-        Self {
-            coefficients: self.coefficients.iter().map(|a| -a).collect(),
-            constant: -self.constant,
-            slack: self.slack,
-            relation: match self.relation {
-                Relation::Above => Relation::NotBelow,
-                Relation::NotBelow => Relation::Above,
-            },
-        }
+    pub fn negated(mut self) -> Self {
+        self.coefficients.iter_mut().for_each(|a| *a = -*a);
+        let relation = match self.relation {
+            Relation::Above => Relation::NotBelow,
+            Relation::NotBelow => Relation::Above,
+            Relation::Ahead => Relation::Ahead,
+        };
+        Self { constant: -self.constant, relation, ..self }
     }
 
     /// The value at some outputs.
@@ -74,7 +75,7 @@ impl LinearRow {
         let highest = self.at(outputs) + self.rounding(outputs);
         match self.relation {
             Relation::Above => highest <= 0.0,
-            Relation::NotBelow => highest < 0.0,
+            Relation::NotBelow | Relation::Ahead => highest < 0.0,
         }
     }
 

@@ -166,15 +166,34 @@ impl Property {
         }
     }
 
+    /// Bytes that its rows take where they are looked at: they are written out a few times.
+    pub(crate) fn bytes(&self) -> usize {
+        let rows = match self {
+            Self::Label { outputs, .. } => outputs.saturating_sub(1),
+            Self::Linear { condition, .. } => condition.rows().len(),
+            Self::Errors(_) => 1,
+        };
+        rows.saturating_mul(self.outputs()).saturating_mul(4 * size_of::<f64>())
+    }
+
     /// The largest magnitude of a row at some outputs: what its margins are measured by.
     pub fn scale_at(&self, outputs: &[f64]) -> f64 {
         self.linear_rows().iter().map(|row| row.at(outputs).abs()).fold(0.0, f64::max)
     }
 
-    /// Whether some outputs certainly violate the property.
-    pub fn is_violated(&self, outputs: &[f64]) -> bool {
+    /// Whether these outputs of a sample are not what is asked: as [`Self::is_violated`], but of classes with equal outputs
+    /// the first one is the answer.
+    pub fn is_missed(&self, outputs: &[f64]) -> bool {
         match self {
             Self::Label { label, .. } => largest(outputs) != *label,
+            _ => self.is_violated(outputs),
+        }
+    }
+
+    /// Whether some outputs certainly violate the property. Equal outputs of two classes violate nothing.
+    pub fn is_violated(&self, outputs: &[f64]) -> bool {
+        match self {
+            Self::Label { label, .. } => outputs.iter().any(|output| *output > outputs[*label]),
             Self::Linear { condition, .. } => condition.is_broken_at(outputs),
             Self::Errors(errors) => errors.error(outputs) >= errors.limit,
         }
@@ -223,6 +242,20 @@ mod tests {
 
     fn row(coefficients: &[f64], constant: f64) -> Condition {
         Condition::Row(LinearRow::new(coefficients.to_vec(), constant))
+    }
+
+    #[test]
+    fn equal_outputs_violate_nothing_and_answer_by_their_order() {
+        for (label, missed) in [(0, false), (1, true)] {
+            let property = Property::classification(2, label);
+            assert!(!property.is_violated(&[0.5, 0.5]) && property.is_missed(&[0.5, 0.5]) == missed);
+            assert!(property.margin_at(&[0.5, 0.5]) <= 0.0, "nothing is proved of it");
+        }
+        assert!(Property::classification(2, 1).is_violated(&[0.5_f64.next_up(), 0.5]));
+        let ahead = LinearRow::lead(2, 1, 0);
+        for row in [ahead.clone(), ahead.negated()] {
+            assert!(!row.is_broken_at(&[0.5, 0.5]), "{row:?}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::{LossArg, PrecisionArg, TargetArgs};
 
 /// Settings of PGD.
 #[derive(Args, Clone)]
+#[command(next_help_heading = "Attack")]
 pub struct AttackSettings {
     /// Gradient steps per start
     #[arg(long, value_name = "N", default_value_t = 200)]
@@ -35,12 +36,12 @@ pub struct AttackArgs {
     #[command(flatten)]
     pub attack: AttackSettings,
     /// Format the network is run in
-    #[arg(long, value_enum, default_value_t = PrecisionArg::Float64)]
+    #[arg(long, value_enum, default_value_t = PrecisionArg::Float64, help_heading = "Attack")]
     pub precision: PrecisionArg,
     /// Worker threads [default: all cores]
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Limits")]
     pub threads: Option<u16>,
     /// Write one JSON line per sample and eps, witnesses included, to this file (- for standard output)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub out: Option<PathBuf>,
 }

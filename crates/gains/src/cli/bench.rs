@@ -16,8 +16,6 @@ pub struct BenchArgs {
     /// Model file, or the name of a bundled network (`gains model list`) [default: fashion-mnist]
     #[arg(long, value_name = "FILE")]
     pub model: Option<PathBuf>,
-    #[command(flatten)]
-    pub data: DataArgs,
     /// Radii
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = size, allow_negative_numbers = true, default_value = "0.1,0.15", conflicts_with = "boxes")]
     pub eps: Vec<f64>,
@@ -30,6 +28,8 @@ pub struct BenchArgs {
     /// Seconds per sample and method; beyond them it is left out
     #[arg(long, value_name = "SECONDS", value_parser = positive, allow_negative_numbers = true, default_value = "60")]
     pub timeout: f64,
+    #[command(flatten)]
+    pub data: DataArgs,
     #[command(flatten)]
     pub series: SeriesArgs,
     #[command(flatten)]
@@ -61,8 +61,6 @@ pub struct GrowthArgs {
     /// Model file, or the name of a bundled network (`gains model list`) [default: fashion-mnist]
     #[arg(long, value_name = "FILE")]
     pub model: Option<PathBuf>,
-    #[command(flatten)]
-    pub data: DataArgs,
     /// Radii of the first axis
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = radius, allow_negative_numbers = true, default_value = "0.01,0.02,0.05,0.1,0.15,0.2")]
     pub eps: Vec<f64>,
@@ -84,4 +82,6 @@ pub struct GrowthArgs {
     /// Draw the study here, and write the measured numbers beside it as FILE.csv
     #[arg(long, value_name = "FILE.svg")]
     pub svg: Option<PathBuf>,
+    #[command(flatten)]
+    pub data: DataArgs,
 }

@@ -6,6 +6,7 @@ use gains_verify::{AttackLoss, StepForm};
 
 /// How to bound.
 #[derive(Args, Clone)]
+#[command(next_help_heading = "Method")]
 pub struct BoundArgs {
     /// How to bound
     #[arg(long, value_enum, default_value_t = MethodArg::Auto)]

@@ -38,7 +38,7 @@ pub struct CertifyArgs {
     pub bounds: BoundArgs,
     /// Gradient steps of the attack on samples that are not verified at once; 0 for none (`auto` still has its
     /// short one)
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Attack")]
     pub attack_steps: usize,
     #[command(flatten)]
     pub work: WorkArgs,
@@ -50,6 +50,7 @@ pub struct CertifyArgs {
 
 /// Where proofs go, and who looks at them.
 #[derive(Args)]
+#[command(next_help_heading = "Certificates")]
 pub struct CertificateArgs {
     /// Write a certificate of every verdict into this folder, which `gains-check` can check; those of the same name there
     /// are replaced

@@ -15,8 +15,6 @@ pub struct ChallengeArgs {
     /// Model file, or the name of a bundled network (`gains model list`) [default: fashion-mnist]
     #[arg(long, value_name = "FILE")]
     pub model: Option<PathBuf>,
-    #[command(flatten)]
-    pub data: DataArgs,
     /// Prepared file with the series [default: the prepared PhysioNet records in the data folder]
     #[arg(long, value_name = "FILE", help_heading = "Forecasting models")]
     pub series: Option<PathBuf>,
@@ -26,4 +24,6 @@ pub struct ChallengeArgs {
     /// Worker threads [default: all cores]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
+    #[command(flatten)]
+    pub data: DataArgs,
 }

@@ -12,14 +12,14 @@ pub struct PredictArgs {
     /// Model file, or the name of a bundled network (`gains model list`) [default: fashion-mnist]
     #[arg(long, value_name = "FILE")]
     pub model: Option<PathBuf>,
-    #[command(flatten)]
-    pub data: DataArgs,
     /// Format the network is run in
     #[arg(long, value_enum, default_value_t = PrecisionArg::Float64)]
     pub precision: PrecisionArg,
     /// Print one JSON line per sample instead of a table
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub data: DataArgs,
     #[command(flatten)]
     pub series: SeriesArgs,
 }

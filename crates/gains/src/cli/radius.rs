@@ -28,8 +28,6 @@ pub struct RadiusArgs {
     /// Model file, or the name of a bundled network (`gains model list`) [default: fashion-mnist]
     #[arg(long, value_name = "FILE")]
     pub model: Option<PathBuf>,
-    #[command(flatten)]
-    pub data: DataArgs,
     /// Largest radius to look at
     #[arg(long, value_name = "EPS", value_parser = positive, allow_negative_numbers = true, default_value = "1")]
     pub max: f64,
@@ -42,11 +40,13 @@ pub struct RadiusArgs {
     /// Only this feature moves (name, or number of a column): its own radius
     #[arg(long, value_name = "NAME", conflicts_with = "features")]
     pub feature: Option<String>,
+    /// Gradient steps of attacks; 0 for none (`auto` still has its short one)
+    #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Attack")]
+    pub attack_steps: usize,
+    #[command(flatten)]
+    pub data: DataArgs,
     #[command(flatten)]
     pub bounds: BoundArgs,
-    /// Gradient steps of attacks; 0 for none (`auto` still has its short one)
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    pub attack_steps: usize,
     #[command(flatten)]
     pub work: WorkArgs,
     #[command(flatten)]

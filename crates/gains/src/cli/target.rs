@@ -45,12 +45,12 @@ pub struct TargetArgs {
     /// Model file, or the name of a bundled network (`gains model list`) [default: fashion-mnist]
     #[arg(long, value_name = "FILE")]
     pub model: Option<PathBuf>,
-    #[command(flatten)]
-    pub data: DataArgs,
     /// Radii, e.g. 0.1,8/255: largest change of a value; pixels are on the scale 0 to 1, values of series in deviations of
     /// their feature
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = size, allow_negative_numbers = true, default_value = "0.1", conflicts_with = "boxes")]
     pub eps: Vec<f64>,
+    #[command(flatten)]
+    pub data: DataArgs,
     #[command(flatten)]
     pub series: SeriesArgs,
     #[command(flatten)]
@@ -61,6 +61,7 @@ pub struct TargetArgs {
 
 /// How much work.
 #[derive(Args, Clone)]
+#[command(next_help_heading = "Limits")]
 pub struct WorkArgs {
     /// Worker threads [default: all cores]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -78,6 +79,7 @@ pub struct WorkArgs {
 
 /// Where results go.
 #[derive(Args, Clone)]
+#[command(next_help_heading = "Results")]
 pub struct OutputArgs {
     /// Write one line per sample and eps to this file as they are done (- for standard output)
     #[arg(long, value_name = "FILE")]

@@ -9,9 +9,10 @@ use crate::campaign::{check_radii, items, report_panic, unlimited};
 use crate::cli::{AttackArgs, Global};
 use crate::failure::Outcome;
 use crate::question::{Model, Reason, Struck, Task, micro};
+use crate::results::refuse_other_results;
 use crate::subject::{Source, attack_plan};
 use crate::table::{layout, median, percent};
-use crate::{files, panics, progress, runner, tell};
+use crate::{files, interrupt, panics, progress, runner, tell};
 
 /// One attacked sample; nothing is known of one whose attack panicked.
 struct Attacked {
@@ -30,6 +31,9 @@ pub fn run(args: &AttackArgs, global: &Global) -> Outcome {
     let subject = source.subject(&model, &target.data, &target.series, &target.region)?;
     let radii = subject.radii(&target.eps);
     check_radii(&*subject, &radii)?;
+    if let Some(out) = args.out.as_deref().filter(|out| !files::is_stdout(Some(out))) {
+        refuse_other_results(out)?;
+    }
     let tasks = items(subject.indices(), &radii);
     let bar = progress::bar(tasks.len() as u64, global.quiet, progress::ITEMS);
     bar.set_prefix("attack");
@@ -44,6 +48,10 @@ pub fn run(args: &AttackArgs, global: &Global) -> Outcome {
     let mut lines = String::new();
     let mut outcomes = Vec::new();
     runner::for_each(&tasks, runner::threads(args.threads), work, |&(index, eps), outcome| {
+        // What was cut short says nothing.
+        if interrupt::requested() {
+            return Ok(());
+        }
         bar.inc(1);
         let (struck, seconds, reason) = match outcome {
             Ok((struck, seconds)) => (Some(struck), seconds, None),
@@ -71,6 +79,9 @@ pub fn run(args: &AttackArgs, global: &Global) -> Outcome {
         Ok(())
     })?;
     bar.finish_and_clear();
+    if outcomes.len() < tasks.len() {
+        tell::note(&format!("interrupted after {} of {} attacks", outcomes.len(), tasks.len()));
+    }
     let stdout = files::deliver(args.out.as_deref(), lines.as_bytes())?;
     let of_radius = |eps: &f64| {
         let mine: Vec<&Attacked> = outcomes.iter().filter(|o| o.eps == *eps).collect();

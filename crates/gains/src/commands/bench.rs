@@ -10,6 +10,7 @@ use gains_core::Arithmetic;
 use crate::campaign::{check_radii, items};
 use crate::cli::{BenchArgs, BenchStudy, Global, RegionArgs};
 use crate::failure::{Failure, Outcome};
+use crate::output::plain;
 use crate::question::{Budget, Method, Model, Reason, Task, Way};
 use crate::subject::{Source, Subject};
 use crate::table::{layout, median};
@@ -92,7 +93,7 @@ pub fn run(args: &BenchArgs, global: &Global) -> Outcome {
         let plural = if *count == 1 { "" } else { "s" };
         tell::note(&format!("{count} measurement{plural} left out: {reason}"));
     }
-    let name = &subject.network().description.name;
+    let name = plain(&subject.network().description.name);
     let mut text = format!(
         "{name}, {} correct samples, eps {:?}, one thread, median of {rounds}\n\n{}",
         measured.len(),

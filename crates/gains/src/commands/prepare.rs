@@ -70,7 +70,7 @@ fn finish(
             .hint("check that the folder exists, is writable and has space left, or give another --out"),
     })?;
     let megabytes = bytes.len() as f64 / 1e6;
-    say!("{} is in {} ({megabytes:.1} MB)", recordings.kind(), out.display())?;
+    say!("{} is in {} ({megabytes:.1} MB)", recordings.kind(), plain(&out.to_string_lossy()))?;
     say!("made from files with MD5 {}\n", recordings.source_digest())?;
     print(&summary(&recordings, &skipped))?;
     if recordings.kind() != Kind::PhysioNet2012 {

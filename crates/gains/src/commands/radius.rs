@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use crate::campaign::{budget, counted, report_panic};
 use crate::cli::{Global, RadiusArgs, RegionArgs, WorkArgs};
 use crate::failure::{Failure, Outcome};
+use crate::output::plain;
 use crate::panics::Panicked;
 use crate::question::{
     Answer, AttackPlan, Budget, Findings, Model, Plan, Purpose, Reason, Struck, Verdict, Witness,
@@ -222,12 +223,12 @@ impl<'a> Survey<'a> {
         let (samples, question) = self.subject.heading(self.subject.indices().len());
         let question = question.map_or(String::new(), |question| format!("{question}\n"));
         let model = args.model.as_deref().and_then(Path::file_name);
-        let model = model.map_or("bundled model".into(), |name| name.to_string_lossy().into_owned());
+        let model = model.map_or("bundled model".into(), |name| plain(&name.to_string_lossy()).into_owned());
         let wrong = lines.iter().filter(|line| line.verdict == VerdictWord::Misclassified).count();
         format!(
             "\n{} ({model}), {} on {samples}, method {}, {} arithmetic, radii up to {}\n{question}\n{}\n\
              {} samples, {wrong} of them wrong without any change; {:.1} s on {threads} thread{}\n",
-            network.description.name,
+            plain(&network.description.name),
             network.hash,
             self.setting.method,
             self.setting.arithmetic,

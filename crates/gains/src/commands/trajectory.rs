@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{BoundArgs, Global, TrajectoryArgs};
 use crate::failure::{Failure, Outcome};
+use crate::output::plain;
 use crate::question::{Bounded, Budget, Model, Plan, Purpose, Question, Ran, Reason, Task, TrajectoryGraph};
 use crate::runner::Stop;
 use crate::subject::{Selection, Source, Subject};
@@ -53,7 +54,8 @@ fn show(args: &TrajectoryArgs, radii: &[f64], plans: &[Plan], subject: &dyn Subj
     let (plan, eps) = (&plans[0], radii[0]);
     let question = subject.question(args.sample, eps);
     let concrete = concrete(&question, &name, &crate::campaign::watch())?;
-    let title = format!("{}, {name}, eps {eps}, method {}", subject.network().description.name, plan.name());
+    let network = plain(&subject.network().description.name);
+    let title = format!("{network}, {name}, eps {eps}, method {}", plan.name());
     let mut file = None;
     let shown = question.bound(plan.way(), budget(args.max_vertices, &interrupt::requested), |bounded| {
         let Some(graph) = bounded.graph else {

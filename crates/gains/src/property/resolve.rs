@@ -37,11 +37,18 @@ pub fn needs_nominal(clause: &Clause) -> bool {
     }
 }
 
+/// Most coefficients of all linear constraints: 400 MB.
+const MOST_NUMBERS: usize = 50_000_000;
+
 /// Refuses what would become too many linear constraints, before any is made.
 pub fn check_size(clause: &Clause, outputs: usize) -> Result<(), String> {
     match count(clause, outputs) {
         rows if rows > MOST_ROWS => Err(format!(
             "it asks for {rows} linear constraints of {outputs} outputs, at most {MOST_ROWS} are taken"
+        )),
+        rows if rows.saturating_mul(outputs) > MOST_NUMBERS => Err(format!(
+            "its {rows} linear constraints of {outputs} outputs are {} numbers, at most {MOST_NUMBERS} are taken",
+            rows * outputs
         )),
         _ => Ok(()),
     }
@@ -93,7 +100,10 @@ impl Binding<'_> {
             Clause::All(parts) => Ok(Condition::All(each(parts)?)),
             Clause::Any(parts) => Ok(Condition::Any(each(parts)?)),
             Clause::Count(needed, parts) => Ok(Condition::AtLeast { needed: *needed, of: each(parts)? }),
-            Clause::Not(part) => Ok(self.condition(part)?.negated()),
+            Clause::Not(part) => match &**part {
+                Clause::Not(same) => self.condition(same),
+                part => Ok(self.condition(part)?.negated()),
+            },
             Clause::Linear(quantities, limits) => self.linear(quantities, limits),
             Clause::Predicted(classes) => {
                 let allowed = self.find_all(classes)?;
@@ -385,6 +395,15 @@ mod tests {
         assert!(completed.margin_at(&[5.0, -3.0, 0.0]) > 0.0 && !completed.is_violated(&[5.0, -3.0, 0.0]));
         let left = bound(r#"{"predicted": [0, 1, "@label"]}"#, Some(1), &seen).unwrap();
         assert!(left.is_violated(&[0.0, 0.0, 1.0]) && !left.is_violated(&[0.0, 1.0, 0.0]));
+        // Where two are equal, neither is predicted rather than the other.
+        for require in
+            [r#"{"predicted": ["b"]}"#, r#"{"not": {"predicted": ["b"]}}"#, r#"{"not": {"top": 1}}"#]
+        {
+            let property = bound(require, Some(1), &seen).unwrap();
+            assert!(!property.is_violated(&[1.0, 1.0, 0.0]), "{require}");
+        }
+        let twice = bound(r#"{"not": {"not": {"predicted": ["b"]}}}"#, None, &seen).unwrap();
+        assert!(twice.is_violated(&[1.0, 0.0, 0.0]) && !twice.is_violated(&[0.0, 1.0, 0.0]));
         refused(r#"{"never": ["a", "b", "2"]}"#, None, &seen, "no class is left");
         refused(r##"{"sum": {"a": 1, "#0": 1}, "above": 0}"##, None, &seen, "twice");
         refused(r#"{"output": "c", "above": 0}"#, None, &seen, "there is no output 'c'; there are a, b, 2");

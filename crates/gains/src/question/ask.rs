@@ -59,7 +59,8 @@ impl Question<'_> {
                 if arithmetic == Arithmetic::Float32 && !values.iter().all(is_float32) {
                     region = region.rounded_to_float32(&nominal);
                 }
-                let (program, property) = (&self.network.body, self.property(values, wanted, clock)?);
+                let (program, property) =
+                    (&self.network.body, self.property(values, wanted, precision_of(arithmetic), clock)?);
                 Ok(look(&Problem { program, region, property, nominal, output: None }))
             }
             Sample::Series { observations, truth, truth_mask, perturbation, tolerance, asked, units } => {
@@ -86,10 +87,16 @@ impl Question<'_> {
     }
 
     /// What must hold of the outputs, or why nothing can be asked.
-    fn property(&self, values: &[f64], wanted: &Wanted, clock: Clock<'_>) -> Result<Property, Reason> {
+    /// Where that depends on what comes out of the sample, it does so in the precision that the question is about.
+    fn property(
+        &self,
+        values: &[f64],
+        wanted: &Wanted,
+        precision: Precision,
+        clock: Clock<'_>,
+    ) -> Result<Property, Reason> {
         wanted.asked.property(wanted.label, wanted.truth.as_deref(), || {
-            let run =
-                Inference::run_within(&self.network.body, &[values], Precision::Float64, &clock.watch());
+            let run = Inference::run_within(&self.network.body, &[values], precision, &clock.watch());
             run.map(|run| run.output).map_err(|error| clock.reason(&error))
         })
     }
@@ -253,8 +260,8 @@ impl Question<'_> {
         };
         match &self.sample {
             Sample::Values { values, wanted, .. } => {
-                let property = self.property(values, wanted, clock);
-                let holds = |ran: &Ran| property.as_ref().is_ok_and(|p| !p.is_violated(&ran.output));
+                let property = self.property(values, wanted, precision, clock);
+                let holds = |ran: &Ran| property.as_ref().is_ok_and(|p| !p.is_missed(&ran.output));
                 let found = ran.as_ref().filter(|ran| holds(ran)).and_then(|_| found(false));
                 let margin = found.as_ref().map_or(f64::NAN, |(found, _)| found.margin);
                 let broken = found.and_then(|(found, _)| {
@@ -407,8 +414,8 @@ impl Question<'_> {
         let run = self.run(Precision::Float64, &clock.watch());
         match &self.sample {
             Sample::Values { values, wanted, .. } => {
-                let property = self.property(values, wanted, clock);
-                property.is_ok_and(|property| run.is_ok_and(|run| !property.is_violated(&run.output)))
+                let property = self.property(values, wanted, Precision::Float64, clock);
+                property.is_ok_and(|property| run.is_ok_and(|run| !property.is_missed(&run.output)))
             }
             Sample::Series { .. } => run.is_ok(),
         }
@@ -461,6 +468,10 @@ impl Challenge<'_> {
             let inputs: Vec<&[f64]> = point.iter().map(Vec::as_slice).collect();
             let run =
                 Inference::run_within(self.problem.program, &inputs, self.precision, &self.clock.watch());
+            // Who is interrupted has seen nothing.
+            if self.clock.check(0).is_err() {
+                return tried;
+            }
             let Ok(run) = run else {
                 tried.note(true, f64::INFINITY);
                 downhill = 0;

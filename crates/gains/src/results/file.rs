@@ -201,6 +201,24 @@ impl Results {
 }
 
 /// Makes a file ours for as long as it is open. Where the file system has no locks, we go without.
+/// Refuses to replace what a run writes to, or verdicts of another command: they may have taken hours.
+pub fn refuse_other_results(path: &Path) -> Result<(), Failure> {
+    let Ok(file) = File::open(path) else { return Ok(()) };
+    if file.metadata().is_ok_and(|found| !found.is_file()) {
+        return Ok(());
+    }
+    lock(&file, path)?;
+    let mut first = Vec::new();
+    // What cannot be read holds no results.
+    let _ = BufReader::new(&file).take(LONGEST).read_until(b'\n', &mut first);
+    let holds = |word: &str| first.windows(word.len()).any(|part| part == word.as_bytes());
+    match holds("verdict") {
+        true => Err(Failure::usage(format!("'{}' holds results of another command", path.display()))
+            .hint("choose another name")),
+        false => Ok(()),
+    }
+}
+
 fn lock(file: &File, path: &Path) -> Result<(), Failure> {
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => {

@@ -10,6 +10,7 @@ use super::region::Regions;
 use super::{Shown, Subject};
 use crate::cli::RegionArgs;
 use crate::failure::Failure;
+use crate::output::plain;
 use crate::question::{
     Answer, Budget, Findings, Model, Question, Region, Sample, Struck, Task, Wanted, Witness,
 };
@@ -243,7 +244,9 @@ impl Subject for ClassSubject<'_> {
         let property = self.property().map(|text| format!("property {text}"));
         let question: Vec<String> = self.words().into_iter().chain(property).collect();
         let question = (!question.is_empty()).then(|| question.join(", "));
-        (format!("{} ({samples} {})", self.collection.origin().0, self.collection.noun()), question)
+        let question = question.map(|question| plain(&question).into_owned());
+        let (origin, noun) = (self.collection.origin().0, self.collection.noun());
+        (format!("{} ({samples} {noun})", plain(&origin)), question)
     }
 
     fn struck_json(&self, index: usize, struck: Option<&Struck>) -> Value {

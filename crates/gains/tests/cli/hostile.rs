@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{MODEL, fails, gains, ok, stderr, stdout, text};
+use crate::support::{MODEL, fails, gains, ok, records, stderr, stdout, text};
 
 /// What the program says, if it ends soon.
 fn soon(args: &[&str]) -> Output {
@@ -122,6 +122,28 @@ fn interrupted(child: Child) -> (Duration, Output) {
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let output = ends_within(child, Duration::from_secs(10), "after Ctrl-C");
     (asked.elapsed(), output)
+}
+
+#[test]
+fn a_challenge_and_an_attack_that_are_cut_short_claim_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let [results, attacks] = ["r.jsonl", "a.jsonl"].map(|name| folder.path().join(name));
+    let certify = ["certify", "--samples", "1..4", "--eps", "0.001", "--attack-steps", "0", "--quiet"];
+    ok(&[&certify[..], &["--method", "box", "--out", text(&results)]].concat());
+    let challenge = ["challenge", text(&results), "--model", "fashion-mnist", "--points", "100000000"];
+    let attack = ["attack", "--samples", "1..4", "--steps", "100000000", "--out", text(&attacks)];
+    for args in [&challenge[..], &attack] {
+        let child = gains(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_secs(2));
+        let (_, output) = interrupted(child);
+        assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+        assert!(!stderr(&output).contains("fault of gains"), "{}", stderr(&output));
+    }
+    assert!(records(&attacks).is_empty(), "attacks that were cut short");
+    // Verdicts are not replaced by attacks.
+    let attack = ["attack", "--samples", "1", "--steps", "1", "--out", text(&results)];
+    fails(&attack, 2, "holds results of another command");
+    assert_eq!(records(&results).len(), 3);
 }
 
 #[test]

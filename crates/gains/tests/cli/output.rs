@@ -91,6 +91,16 @@ fn names_do_not_steer_the_terminal() {
     let predicted = gains(&[&["predict"], &choice[..]].concat()).output().unwrap();
     assert!(harmless(&stdout(&predicted)));
     assert!(harmless(&stderr(&predicted)));
+    // Headings of tables.
+    for (command, more) in [
+        ("certify", ["--method", "box"]),
+        ("eval", ["--method", "box"]),
+        ("radius", ["--max", "0.001"]),
+        ("bench", ["--rounds", "1"]),
+    ] {
+        let shown = stdout(&gains(&[&[command], &choice[..], &more].concat()).output().unwrap());
+        assert!(shown.lines().all(|line| !line.starts_with("verified: all")), "{command}: {shown}");
+    }
     let missing = gains(&["model", "show", "\x1b[2J\nerror: x"]).output().unwrap();
     assert_eq!(missing.status.code(), Some(1));
     assert!(harmless(&stderr(&missing)) && stderr(&missing).lines().count() == 2, "{}", stderr(&missing));

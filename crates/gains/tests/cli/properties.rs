@@ -36,6 +36,30 @@ fn numbers(folder: &Path) -> (String, String, String) {
     (text(&model).to_owned(), inputs, truth)
 }
 
+/// `y = a`, `z = a + 1e-9`: in float32 both are the same, in float64 the second is larger.
+#[test]
+fn what_is_predicted_without_a_label_is_so_in_the_arithmetic_asked_about() {
+    let folder = tempfile::tempdir().unwrap();
+    let layer = LayerSpec::Linear { name: "f".into(), in_features: 1, out_features: 2, time: false };
+    let task: Task =
+        serde_json::from_value(serde_json::json!({"type": "classification", "classes": ["y", "z"]})).unwrap();
+    let description = Description::new("near", task, Shape::flat(1), vec![layer]);
+    let tensors: Tensors = [
+        ("f.weight".to_string(), (vec![2, 1], vec![1.0, 1.0])),
+        ("f.bias".to_string(), (vec![2], vec![0.0, 1e-9])),
+    ]
+    .into();
+    let model = folder.path().join("near.safetensors");
+    std::fs::write(&model, write_model(&description, &tensors).unwrap()).unwrap();
+    let inputs = file(folder.path(), "x.csv", "a\n1\n");
+    let out = folder.path().join("r.jsonl");
+    let args = ["certify", "--model", text(&model), "--inputs", &inputs, "--eps", "0.01", "--quiet"];
+    let args = [&args[..], &["--arithmetic", "float32", "--out", text(&out)]].concat();
+    ok(&args);
+    assert_eq!(records(&out)[0]["verdict"], "unknown");
+    ok(&[&args[..], &["--resume"]].concat());
+}
+
 #[test]
 fn weaker_properties_hold_wherever_stronger_ones_do() {
     let folder = tempfile::tempdir().unwrap();

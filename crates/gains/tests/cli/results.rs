@@ -195,6 +195,8 @@ fn two_processes_do_not_write_to_one_file() {
     let printed = fails(&[&args[..], &["--resume"]].concat(), 2, "is being written to by another run");
     assert!(printed.contains(&format!("process {}", child.id())), "{printed}");
     assert!(printed.contains("hint:"), "{printed}");
+    let attack = ["attack", "--samples", "0", "--steps", "1", "--out", text(&out)];
+    fails(&attack, 2, "is being written to by another run");
     child.kill().unwrap();
     child.wait().unwrap();
     // What is left behind is not locked any more.

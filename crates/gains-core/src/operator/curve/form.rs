@@ -2,7 +2,7 @@
 
 use crate::affine_form::{AffineForm, Passing, Symbols};
 use crate::arithmetic::{Arithmetic, TINY, up};
-use crate::interval::Interval;
+use crate::interval::{BoxVec, Interval};
 use crate::relaxation::{Line, LowerSlope, Relaxation, envelope};
 
 use crate::activation::Activation;
@@ -90,8 +90,13 @@ pub(in super::super) fn form(
     symbols: &mut Symbols,
 ) -> AffineForm {
     let passing = (0..x.len()).map(|j| alone(activation, x.bounds.get(j), arithmetic)).collect();
-    pass(activation, x, earlier, arithmetic, passing, symbols).0
+    let (image, passing) = choose(activation, x, earlier, arithmetic, passing);
+    x.pass(&passing, image, earlier, symbols)
 }
+
+/// How much wider strips of certificates are than they need be: another program's own, found by other means, may be so much wider, and
+/// what it loses by that would grow from step to step.
+const ROOM: f64 = 1e-6;
 
 /// The same in exact arithmetic beside chords, and which entries pass as changes.
 pub(in super::super) fn form_by_chords(
@@ -101,18 +106,20 @@ pub(in super::super) fn form_by_chords(
     symbols: &mut Symbols,
 ) -> (AffineForm, Vec<bool>) {
     let passing = (0..x.len()).map(|j| beside_chord(activation, x.bounds.get(j))).collect();
-    pass(activation, x, earlier, Arithmetic::Real, passing, symbols)
+    let (image, mut passing) = choose(activation, x, earlier, Arithmetic::Real, passing);
+    passing.iter_mut().for_each(|passing| passing.radius *= 1.0 + ROOM);
+    let changes = passing.iter().map(|passing| passing.as_change).collect();
+    (x.pass(&passing, image, earlier, symbols), changes)
 }
 
-/// Passes a form as `passing` says, or as a change where that leaves less open; and which entries do.
-fn pass(
+/// The image of a form, and how its entries pass: as `passing` says, or as a change where that leaves less open.
+fn choose(
     activation: Activation,
     x: &AffineForm,
     earlier: Option<(&AffineForm, &AffineForm)>,
     arithmetic: Arithmetic,
     mut passing: Vec<Passing>,
-    symbols: &mut Symbols,
-) -> (AffineForm, Vec<bool>) {
+) -> (BoxVec, Vec<Passing>) {
     let image = activation.image_box(&x.bounds, arithmetic);
     if let Some((input, output)) = earlier {
         let open: Vec<usize> = (0..x.len()).filter(|&j| passing[j].radius > 0.0).collect();
@@ -131,6 +138,5 @@ fn pass(
             }
         }
     }
-    let changes = passing.iter().map(|passing| passing.as_change).collect();
-    (x.pass(&passing, image, earlier, symbols), changes)
+    (image, passing)
 }

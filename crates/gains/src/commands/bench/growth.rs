@@ -13,6 +13,7 @@ use super::{budget, measured_samples};
 use crate::campaign::watch;
 use crate::cli::{Global, GrowthArgs, RegionArgs, SeriesArgs};
 use crate::failure::{Failure, Outcome};
+use crate::output::plain;
 use crate::question::{Budget, Method, Question, Reason, StepForm, Task, Way};
 use crate::subject::{Selection, Source, Subject};
 use crate::table::{layout, median};
@@ -79,7 +80,8 @@ pub fn run(args: &GrowthArgs, global: &Global) -> Outcome {
             all.len()
         ));
     }
-    let title = format!("{}, {} correct samples, one thread", base.network().description.name, samples.len());
+    let name = plain(&base.network().description.name);
+    let title = format!("{name}, {} correct samples, one thread", samples.len());
     let panels = summary::panels(&plan, &all);
     tell::print(&format!(
         "{title}, median of {} round(s), limit {} s a sample\n\n{}",

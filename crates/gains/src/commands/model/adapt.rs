@@ -14,6 +14,7 @@ use gains_core::model_file::{Tensors, content_hash, read_model, write_model};
 use crate::campaign::{unlimited, watch};
 use crate::cli::{AdaptArgs, ArithmeticArg, BoundArgs, Global, MethodArg};
 use crate::failure::{Failure, Outcome};
+use crate::output::plain;
 use crate::question::{Budget, Model, Plan, Purpose, Ran, Task, Verdict};
 use crate::subject::{Source, Subject};
 use crate::table::{layout, median};
@@ -254,7 +255,7 @@ impl Study<'_> {
         format!(
             "{}, {} samples, eps {} ({} certified, {} s each)\ncontinuous solver: {:.1} steps\n\n{table}\nchanged: decisions \
              other than the continuous solver's; drift: largest change of an output; s: for all that were certified\n",
-            self.description.name,
+            plain(&self.description.name),
             before.len(),
             self.args.eps,
             self.args.certify.min(before.len()),
