@@ -47,7 +47,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn width(self) -> usize {
+    /// Bytes of a number.
+    pub fn width(self) -> usize {
         match self {
             Self::U8 => 1,
             Self::U16 => 2,

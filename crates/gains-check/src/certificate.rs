@@ -140,9 +140,15 @@ pub fn ends(value: &Value) -> Result<Vec<f64>, Fault> {
     typed(value, &[Kind::F32, Kind::F64])
 }
 
+/// Most numbers of one list: more than any value has entries.
+const MAX_NUMBERS: usize = 1 << 23;
+
 /// Numbers of one of these kinds.
 fn typed(value: &Value, kinds: &[Kind]) -> Result<Vec<f64>, Fault> {
     let numbers = match value {
+        Value::Numbers(kind, bytes) if bytes.len() / kind.width() > MAX_NUMBERS => {
+            return Err(bad(format!("a list of {} numbers", bytes.len() / kind.width())));
+        }
         Value::Numbers(kind, bytes) if kinds.contains(kind) => kind.numbers(bytes),
         Value::Numbers(kind, _) => return Err(bad(format!("numbers of the kind {kind:?}"))),
         _ => return Err(bad("something else than numbers")),

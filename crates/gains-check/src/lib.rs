@@ -42,6 +42,7 @@ use std::time::Duration;
 use cbor::Value;
 use certificate::{Ball, Fields, Property, region, shown};
 use fault::{Deadline, Fault};
+use interval::Interval;
 pub use network::Model;
 use proof::{Count, Question};
 
@@ -55,8 +56,8 @@ const STACK: usize = 256 << 20;
 pub enum Holds {
     /// The property holds for all inputs of the region.
     Verified(Count),
-    /// It does not hold at a witness, where about these outputs come out.
-    Falsified(Vec<f64>),
+    /// It does not hold at a witness, whose outputs are in these intervals.
+    Falsified(Vec<Interval>),
 }
 
 /// Checks a certificate, given as the bytes of its file.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use gains_check::fault::Fault;
+use gains_check::interval::Interval;
 use gains_check::{Holds, Model, check_within};
 
 /// Largest model file.
@@ -69,6 +70,15 @@ fn plain_json(line: &str) -> String {
     line.chars().map(|c| if is_odd(c) { units(c) } else { c.to_string() }).collect()
 }
 
+/// Seven digits of a number where that many are known, else its ends.
+fn known(y: &Interval) -> String {
+    let rounded: f64 = format!("{:.6e}", y.middle()).parse().unwrap_or(f64::NAN);
+    match y.high - y.low <= 1e-7 * y.middle().abs() {
+        true => rounded.to_string(),
+        false => format!("from {} to {}", y.low, y.high),
+    }
+}
+
 /// What is printed of a certificate, and what it adds to the exit code.
 fn report(path: &Path, outcome: &Result<(Holds, String), Fault>, seconds: f64, json: bool) -> (String, u8) {
     let (word, detail, code) = match outcome {
@@ -80,7 +90,8 @@ fn report(path: &Path, outcome: &Result<(Holds, String), Fault>, seconds: f64, j
             ("holds", detail, 0)
         }
         Ok((Holds::Falsified(outputs), about)) => {
-            ("holds", format!("falsified: {about} (outputs about {outputs:?})"), 0)
+            let outputs: Vec<String> = outputs.iter().map(known).collect();
+            ("holds", format!("falsified: {about} (outputs {})", outputs.join(", ")), 0)
         }
         Err(fault @ Fault::Malformed(_)) => ("unreadable", fault.to_string(), 2),
         Err(Fault::Late) => ("unfinished", Fault::Late.to_string(), 2),

@@ -40,10 +40,15 @@ impl Question {
             boxes.iter().enumerate().map(move |(entry, x)| (x.high - x.low).min(reach(input, entry)))
         });
         let (all, varying) = (widths.clone().count(), widths.clone().filter(|width| *width > 0.0).count());
-        let widest = widths.fold(0.0, f64::max);
+        let widest = widths.clone().fold(0.0, f64::max);
+        let least = widths.filter(|width| *width > 0.0).fold(f64::INFINITY, f64::min);
+        // The same but for the rounding of their ends.
+        let same = least >= widest * (1.0 - 1e-9) || varying == 0;
+        let by = if same { widest.to_string() } else { format!("{least} to {widest}") };
         let reach = |ball: &Ball| ball.scales.iter().copied().fold(0.0, f64::max);
-        let ball =
-            self.ball.as_ref().map(|ball| format!(" in a ball that reaches as far as {}", reach(ball)));
+        let ball = self.ball.as_ref().map(|ball| {
+            format!(" in a ball of the norm {} that reaches as far as {}", ball.norm, reach(ball))
+        });
         let ball = ball.unwrap_or_default();
         let rows = &self.property.rows;
         let asked = match self.property.leader() {
@@ -57,7 +62,7 @@ impl Question {
             }
             None => asked,
         };
-        format!("{varying} of {all} inputs vary by up to {widest}{ball}; {asked}")
+        format!("{varying} of {all} inputs vary by {by}{ball}; {asked}")
     }
 }
 

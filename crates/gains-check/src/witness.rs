@@ -12,7 +12,7 @@ use crate::rules::{Region, holds, image};
 use crate::steps::{Form, Start, step};
 
 /// Checks that a point is in the region and that the property certainly does not hold there.
-pub fn check(question: &Question, value: &Value) -> Result<Vec<f64>, Fault> {
+pub fn check(question: &Question, value: &Value) -> Result<Region, Fault> {
     let fields = Fields::of(value, &["inputs", "actions", "outputs"])?;
     let inputs = fields.list("inputs")?;
     fits(inputs, question.inputs.len(), "inputs")?;
@@ -42,7 +42,7 @@ pub fn check(question: &Question, value: &Value) -> Result<Vec<f64>, Fault> {
     let open: Vec<bool> = question.property.rows.iter().map(|row| !broken(row, &outputs)).collect();
     match question.property.condition.follows(&open) {
         true => Err(Fault::wrong("the property is not certain to be broken at the witness")),
-        false => Ok(outputs.iter().map(|y| y.middle()).collect()),
+        false => Ok(outputs),
     }
 }
 

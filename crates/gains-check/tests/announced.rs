@@ -79,7 +79,7 @@ fn balls_have_their_centre_in_their_box() {
         let Item::Map(entries) = region else { panic!("no map") };
         entries.push(("ball".into(), ball(lower.clone())));
         let said = about(&model, &item).expect("of fewer inputs it holds, too");
-        assert!(said.contains("in a ball that reaches as far as 0.125"), "{said}");
+        assert!(said.contains("in a ball of the norm 2 that reaches as far as 0.125"), "{said}");
         // What the ball holds still does not vary, however wide the box is.
         let mut thin = item.clone();
         let scales = thin.at("region").at("ball").at("scales").numbers();

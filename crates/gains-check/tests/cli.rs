@@ -48,7 +48,7 @@ fn models_that_cannot_be_read_are_one_line() {
 fn what_is_claimed_is_said_and_time_is_limited() {
     let (model, good) = (data("8025.safetensors"), data("8025-0-holds.cert"));
     let (_, out, _) = run(&[&model, &good]);
-    assert!(out.contains("inputs vary by up to"), "{out}");
+    assert!(out.contains("inputs vary by "), "{out}");
     let (code, out, _) = run(&[Path::new("--timeout"), Path::new("0"), &model, &good]);
     assert_eq!(code, 2);
     assert!(out.contains("unfinished: the time was up"), "{out}");

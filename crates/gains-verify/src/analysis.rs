@@ -33,7 +33,7 @@ use crate::steps::{Assumption, BoxSteps, Reach, Room, StepForm, StepTrace};
 use steering::BySlope;
 
 /// The trajectory graph of an ODE block.
-type Trajectories = Graph<Reach, StepTrace>;
+pub(crate) type Trajectories = Graph<Reach, StepTrace>;
 
 /// Lines of one activation, by the policy of their lower slopes.
 type PreparedLines = Vec<(LowerSlope, Lines)>;

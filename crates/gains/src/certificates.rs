@@ -83,7 +83,10 @@ impl Certificates {
         ];
         let plain = encode::to_cbor(&certificate, &self.model, &about);
         let bytes = compress_to_vec(&plain[..], CompressionLevel::Fastest);
-        let name = format!("sample-{index:06}-eps-{eps}.cert");
+        // Names of files have an end: 1e-300 has 302 characters otherwise.
+        let short = eps.to_string().len() <= 24;
+        let radius = if short { eps.to_string() } else { format!("{eps:e}") };
+        let name = format!("sample-{index:06}-eps-{radius}.cert");
         let found = self.checker.as_ref().map(|model| gains_check::check(model, &bytes));
         let checked = found.as_ref().map(Result::is_ok);
         let complaint = found.and_then(Result::err).map(|fault| fault.to_string());

@@ -10,7 +10,7 @@ use gains_ode::{Inference, Observations, Visit};
 use super::branch::Brancher;
 use super::claim::{Node, RowClaim, SeriesClaim, SplitClaim, SplitPlace};
 use super::{Certificate, Evidence, NotWritten};
-use crate::analysis::Analysis;
+use crate::analysis::{Analysis, Trajectories};
 use crate::attack::Hunt;
 use crate::ball::Ball;
 use crate::forms::by_rules;
@@ -24,7 +24,7 @@ use crate::verifier::{Report, Settings, Verdict};
 /// Most inputs that vary for their region to be halved.
 const FEW_INPUTS: usize = 64;
 
-/// How far a property must be missed at a witness, as a part of the outputs, to be missed for others, too.
+/// By how much of the numbers involved a property must be missed all over the box around what a witness gives.
 const ROOM_OF_WITNESS: f64 = 1e-9;
 
 /// The part of a bound that is left to the rounding of others.
@@ -97,13 +97,7 @@ fn witness(problem: &Problem<'_>, point: &Point, clock: Clock<'_>) -> Result<Evi
     let inputs: Vec<&[f64]> = point.iter().map(Vec::as_slice).collect();
     let run = Inference::run_within(problem.program, &inputs, Precision::Float64, &clock.watch())
         .map_err(|error| NotWritten::Lost(error.to_string()))?;
-    let size = run.output.iter().fold(0.0, |size: f64, y| size.max(y.abs()));
-    if problem.property.margin_at(&run.output) > -ROOM_OF_WITNESS * size {
-        return Err(NotWritten::Lost("the witness is within rounding of what is asked".into()));
-    }
-    if !is_one_path(problem.program, &inputs, clock) {
-        return Err(NotWritten::Lost("rounding alone leaves open which steps the witness takes".into()));
-    }
+    certain(problem, &inputs, clock).map_err(|why| NotWritten::Lost(why.into()))?;
     let actions = |trajectory: &[Visit]| trajectory.iter().map(|visit| visit.action).collect();
     Ok(Evidence::Witness {
         inputs: point.clone(),
@@ -112,14 +106,20 @@ fn witness(problem: &Problem<'_>, point: &Point, clock: Clock<'_>) -> Result<Evi
     })
 }
 
-/// Whether a point takes the same steps whatever is rounded on its way.
-fn is_one_path(program: &Program, inputs: &[&[f64]], clock: Clock<'_>) -> bool {
+/// Whether a point takes the same steps and breaks the property whatever is rounded on its way; else why not.
+fn certain(problem: &Problem<'_>, inputs: &[&[f64]], clock: Clock<'_>) -> Result<(), &'static str> {
     let point = inputs.iter().map(|values| BoxVec::new(values.to_vec(), values.to_vec())).collect();
-    let analysis = Analysis::for_claims(program, point, None, &[], Method::Box, StepForm::Independent, clock);
-    analysis.is_ok_and(|analysis| {
-        let mut vertices = analysis.graph_claims().into_iter().flat_map(|graph| graph.vertices);
-        vertices.all(|vertex| vertex.out.len() == 1)
-    })
+    let (method, form) = (Method::Box, StepForm::Independent);
+    let analysis = Analysis::new(problem.program, point, method, form, Arithmetic::Real, clock);
+    let analysis = analysis.map_err(|_| "intervals around the witness are lost on the way")?;
+    let one_way = |graph: &Trajectories| graph.vertices.iter().all(|vertex| vertex.outgoing.len() == 1);
+    if !analysis.graphs().all(one_way) {
+        return Err("rounding alone leaves open which steps the witness takes");
+    }
+    match problem.property.is_broken_throughout(analysis.output(), ROOM_OF_WITNESS) {
+        true => Ok(()),
+        false => Err("the witness is within rounding of what is asked"),
+    }
 }
 
 /// What a certificate of a problem would have to speak about and cannot.

@@ -10,7 +10,7 @@ pub use linear::{LinearRow, Relation};
 
 use std::cmp::Ordering;
 
-use gains_core::{Rows, Shape, Support};
+use gains_core::{BoxVec, Interval, Rows, Shape, Support};
 
 /// Something that must hold of the outputs for every input of a region.
 #[derive(Clone, Debug, PartialEq)]
@@ -197,6 +197,27 @@ impl Property {
             Self::Linear { condition, .. } => condition.is_broken_at(outputs),
             Self::Errors(errors) => errors.error(outputs) >= errors.limit,
         }
+    }
+
+    /// Whether all outputs in a box break the property, by a part `room` of the numbers involved at least.
+    pub(crate) fn is_broken_throughout(&self, outputs: &BoxVec, room: f64) -> bool {
+        if let Self::Errors(errors) = self {
+            let ends = outputs.lower.iter().zip(&outputs.upper).zip(&errors.truth);
+            let nearest: Vec<f64> = ends.map(|((l, u), truth)| truth.max(*l).min(*u)).collect();
+            return errors.error(&nearest) * (1.0 - room) >= errors.limit;
+        }
+        let size = outputs.magnitudes();
+        let highest = |row: LinearRow| {
+            let ends = row.coefficients.iter().enumerate().map(|(i, a)| {
+                let Interval { lower, upper } = outputs.get(i);
+                (a * lower).max(a * upper)
+            });
+            let involved: f64 = row.coefficients.iter().zip(&size).map(|(a, x)| (a * x).abs()).sum();
+            ends.sum::<f64>() + row.constant + row.slack + room * (involved + row.constant.abs())
+        };
+        let highest: Vec<f64> = self.linear_rows().into_iter().map(highest).collect();
+        // Monotone in the rows; NaN breaks nothing.
+        highest.iter().all(|bound| !bound.is_nan()) && self.margin(&highest) < 0.0
     }
 
     /// By how much a proved margin may exceed one that was seen before one of them must be wrong: rounding.

@@ -23,6 +23,7 @@ impl Question<'_> {
             problem.region.settle(&mut point, precision);
             let inputs: Vec<&[f64]> = point.iter().map(Vec::as_slice).collect();
             let run = Inference::run_within(problem.program, &inputs, precision, &clock.watch());
+            let run = run.and_then(Inference::certain);
             problem.region.contains(&point) && run.is_ok_and(|run| problem.property.is_violated(&run.output))
         });
         breaks.is_ok_and(|breaks| breaks).then(|| self.witness(point))
