@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use gains_core::RowBlock;
 
@@ -13,11 +14,12 @@ use crate::steps::Side;
 
 impl Brancher<'_, '_> {
     /// The halves of a part for the best split. Neurons that were never split are tried, a few at a time; what
-    /// that brings is remembered.
+    /// that brings is remembered. From a moment on one is enough.
     pub(super) fn expand(
         &self,
         part: &Part,
         experience: &HashMap<Place, Experience>,
+        until: Option<Instant>,
     ) -> Result<Expansion, Reason> {
         let mut best: Option<(f64, Vec<Part>)> = None;
         let (mut learnt, mut parts) = (Vec::new(), 0);
@@ -31,7 +33,8 @@ impl Brancher<'_, '_> {
             if best.as_ref().is_none_or(|(known, _)| worth > *known) {
                 best = Some((worth, children));
             }
-            if experience.contains_key(&choice.place) {
+            let late = until.is_some_and(|until| Instant::now() >= until);
+            if late || experience.contains_key(&choice.place) {
                 break;
             }
         }

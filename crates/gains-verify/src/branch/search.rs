@@ -61,7 +61,7 @@ impl<'b, 'a, 't> Search<'b, 'a, 't> {
                 return;
             }
             let expansions = match task.clock.check(self.bytes) {
-                Ok(()) => self.brancher.expand_all(&batch, &self.experience),
+                Ok(()) => self.brancher.expand_all(&batch, &self.experience, until),
                 Err(reason) => batch.iter().map(|_| Err(reason.clone())).collect(),
             };
             for (part, expansion) in batch.into_iter().zip(expansions) {

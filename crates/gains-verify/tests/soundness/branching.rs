@@ -312,7 +312,7 @@ fn budgets_threads_and_cascades_keep_margins_honest() {
             let sample = (&case.image[..], case.label, case.eps);
             let tight = Settings { stages: vec![Stage::Bound(Method::Tight)], ..branching(arithmetic, 1) };
             let tight = certify(&network, sample, &tight, usize::MAX).margin;
-            for (workers, patience) in [(1, 30), (2, 60), (1, 150), (2, 400), (2, 1500), (1, 4000)] {
+            for (workers, patience) in [(1, 30), (2, 60), (1, 150), (2, 400), (2, 3000), (1, 8000)] {
                 let what = format!("round {round} {arithmetic} {workers} {patience}");
                 let report = certify(&network, sample, &branching(arithmetic, workers), patience);
                 check(&network, &case.region, &case.points, case.label, &report, &what);
