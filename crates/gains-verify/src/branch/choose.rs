@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use gains_core::RowBlock;
 
@@ -14,13 +14,14 @@ use crate::steps::Side;
 
 impl Brancher<'_, '_> {
     /// The halves of a part for the best split. Neurons that were never split are tried, a few at a time; what
-    /// that brings is remembered. From a moment on one is enough.
+    /// that brings is remembered. No more of them are tried when that has taken as long as a turn.
     pub(super) fn expand(
         &self,
         part: &Part,
         experience: &HashMap<Place, Experience>,
-        until: Option<Instant>,
+        turn: Option<Duration>,
     ) -> Result<Expansion, Reason> {
+        let started = Instant::now();
         let mut best: Option<(f64, Vec<Part>)> = None;
         let (mut learnt, mut parts) = (Vec::new(), 0);
         for choice in self.ranked(part, experience).into_iter().take(MOST_TRIED) {
@@ -33,8 +34,8 @@ impl Brancher<'_, '_> {
             if best.as_ref().is_none_or(|(known, _)| worth > *known) {
                 best = Some((worth, children));
             }
-            let late = until.is_some_and(|until| Instant::now() >= until);
-            if late || experience.contains_key(&choice.place) {
+            let long = turn.is_some_and(|turn| started.elapsed() >= turn);
+            if long || experience.contains_key(&choice.place) {
                 break;
             }
         }

@@ -24,7 +24,7 @@ mod tune;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gains_core::arithmetic::down;
 use gains_core::program::Flight;
@@ -176,13 +176,13 @@ impl<'a, 't> Brancher<'a, 't> {
         &self,
         batch: &[Part],
         experience: &HashMap<Place, Experience>,
-        until: Option<Instant>,
+        turn: Option<Duration>,
     ) -> Vec<Result<Expansion, Reason>> {
         if let [only] = batch {
-            return vec![self.expand(only, experience, until)];
+            return vec![self.expand(only, experience, turn)];
         }
         std::thread::scope(|scope| {
-            let spawn = |part| scope.spawn(move || self.expand(part, experience, until));
+            let spawn = |part| scope.spawn(move || self.expand(part, experience, turn));
             let workers: Vec<_> = batch.iter().map(spawn).collect();
             let done = workers.into_iter().map(|w| w.join().unwrap_or_else(|e| std::panic::resume_unwind(e)));
             done.collect()

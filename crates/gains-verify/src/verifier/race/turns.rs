@@ -15,7 +15,7 @@ pub(super) enum Kind {
     Steady,
     /// Starts again with every turn, and has all or nothing at its end.
     AtOnce,
-    /// Has nothing to show before it has everything; a tenth of the time, half of it where nothing else has hope.
+    /// Has nothing to show before it has everything; a tenth of the time.
     Raid,
 }
 
@@ -108,9 +108,7 @@ pub(super) fn next(runners: &[Runner], left: Option<Duration>) -> Option<(usize,
         return Some((at_once, allowed(at_once)));
     }
     let raid = alive().find(|&i| runners[i].kind == Kind::Raid);
-    // Where nothing will be proved, what is false may still be shown to be.
-    let part = if need > HOPELESS * seconds && complete.is_none() { 2 } else { 10 };
-    if let Some(raid) = raid.filter(|&i| best.is_none() || part * runners[i].spent < spent) {
+    if let Some(raid) = raid.filter(|&i| best.is_none() || 10 * runners[i].spent < spent) {
         return Some((raid, turn));
     }
     let fair = |a: &usize, b: &usize| by_need(a, b).then(runners[*a].spent.cmp(&runners[*b].spent));
@@ -195,21 +193,7 @@ mod tests {
         let raid = Runner::new(Kind::Raid, false);
         assert_eq!(next(&[raid, steady(0.5, 0.0)], LEFT).map(|n| n.0), Some(0));
         let had = |seconds: f64| Runner { turns: 1, spent: Duration::from_secs_f64(seconds), ..raid };
-        // About nineteen seconds at this pace, which is not hopeless.
-        assert_eq!(next(&[had(0.05), steady(0.05, 0.0)], LEFT).map(|n| n.0), Some(0));
-        assert_eq!(next(&[had(0.5), steady(0.05, 0.0)], LEFT).map(|n| n.0), Some(1));
-    }
-
-    #[test]
-    fn attacks_get_half_where_nothing_will_be_proved() {
-        let had = |seconds: u64| {
-            let spent = Duration::from_secs(seconds);
-            Runner { turns: 1, spent, ..Runner::new(Kind::Raid, false) }
-        };
-        let long = Runner { spent: Duration::from_secs(3), ..steady(0.5, 0.5) };
-        assert_eq!(next(&[had(2), long], LEFT).map(|n| n.0), Some(0));
-        assert_eq!(next(&[had(4), long], LEFT).map(|n| n.0), Some(1));
-        let halves = Runner { complete: true, ..long };
-        assert_eq!(next(&[had(2), halves], LEFT).map(|n| n.0), Some(1), "gets there in the end");
+        assert_eq!(next(&[had(0.05), steady(0.5, 0.5)], LEFT).map(|n| n.0), Some(0));
+        assert_eq!(next(&[had(0.5), steady(0.5, 0.5)], LEFT).map(|n| n.0), Some(1));
     }
 }
