@@ -71,8 +71,12 @@ const PART: Effort = Effort { rounds: 30, tunings: 0 };
 /// Slopes that are tried for rows on single neurons.
 const POLICIES: [LowerSlope; 3] = [LowerSlope::Zero, LowerSlope::MinArea, LowerSlope::One];
 
-/// Most neurons of one layer of the dynamics for which rows are asked at the start: nine times as many pass the front.
-const MOST_UNDECIDED: usize = 256;
+/// The part of the time that is left in which rows are asked about the dynamics at the start, one over this.
+const START_SHARE: u32 = 8;
+
+/// Numbers of the widest value of the front that rows on neurons of the dynamics have at a time: few enough for the time to
+/// be looked at now and then.
+const AT_ONCE: usize = 1 << 17;
 
 /// Step size of the first tuning, and by how much it shrinks from one to the next.
 pub(crate) const TUNING: (f64, f64) = (1.0, 0.8);
@@ -256,25 +260,41 @@ impl<'a, 't> Brancher<'a, 't> {
         start: &BoxVec,
         bounds: &[Arc<BoxVec>],
     ) -> Result<(Analysis<'a>, Vec<Assumption>), Reason> {
+        let clock = &self.task.clock;
+        let until = clock.left().map(|left| clock.elapsed() + left / START_SHARE);
+        let late = || until.is_some_and(|until| clock.elapsed() >= until);
         let mut analysis = self.analyse(start.clone(), &[])?;
         let mut found: Vec<Assumption> = Vec::new();
         let undecided =
             |analysis: &Analysis<'_>| analysis.first_ode().map_or(Vec::new(), |ode| ode.undecided());
         for layer in 0..undecided(&analysis).len() {
             let Some((value, entries)) = undecided(&analysis).into_iter().nth(layer) else { break };
-            if entries.is_empty() || entries.len() > MOST_UNDECIDED {
-                continue;
-            }
             let Some(ode) = analysis.first_ode() else { break };
-            let [low, high] = self.initial_ends(&ode, value, &entries, bounds)?;
-            for ((entry, low), high) in entries.iter().zip(low).zip(high) {
-                let entry = *entry as usize;
-                found.push(Assumption { value, entry, at: low, side: Side::Above });
-                found.push(Assumption { value, entry, at: high, side: Side::Below });
+            let before = found.len();
+            for some in entries.chunks(self.at_a_time()) {
+                if late() {
+                    break;
+                }
+                clock.check(self.task.held)?;
+                let [low, high] = self.initial_ends(&ode, value, some, bounds);
+                for ((entry, low), high) in some.iter().zip(low).zip(high) {
+                    let entry = *entry as usize;
+                    found.push(Assumption { value, entry, at: low, side: Side::Above });
+                    found.push(Assumption { value, entry, at: high, side: Side::Below });
+                }
             }
-            analysis = self.analyse(start.clone(), &found)?;
+            if found.len() > before {
+                analysis = self.analyse(start.clone(), &found)?;
+            }
         }
         Ok((analysis, found))
+    }
+
+    /// How many neurons are asked for by rows at a time.
+    fn at_a_time(&self) -> usize {
+        let inputs: usize = self.front.region().iter().map(BoxVec::len).sum();
+        let layers = (0..=self.front.layers.len()).map(|layer| self.front.shape(layer).len());
+        (AT_ONCE / layers.fold(inputs, usize::max)).max(1)
     }
 
     /// Certified ends of some entries of a value of the dynamics at the initial state and time.
@@ -284,11 +304,10 @@ impl<'a, 't> Brancher<'a, 't> {
         value: usize,
         entries: &[u32],
         bounds: &[Arc<BoxVec>],
-    ) -> Result<[Vec<f64>; 2], Reason> {
+    ) -> [Vec<f64>; 2] {
         let n = entries.len();
         let mut best = vec![f64::NEG_INFINITY; 2 * n];
         for slope in POLICIES {
-            self.task.clock.check(self.task.held)?;
             let Some(rows) = ode.entry_rows(value, entries, &[1.0, -1.0], slope) else { continue };
             let rows = Rows::from_block(rows, Support::full(self.front.output_shape()));
             let rows = best_to_input(&self.front, &rows, self.front.layers.len(), bounds);
@@ -298,7 +317,7 @@ impl<'a, 't> Brancher<'a, 't> {
             }
         }
         let high = best.split_off(n).into_iter().map(|negative| -negative).collect();
-        Ok([best, high])
+        [best, high]
     }
 
     /// Pulls a row of the property through everything behind the front.
