@@ -23,7 +23,7 @@ use crate::ball::Ball;
 use crate::certificate::claim::BoxClaim;
 use crate::forms::Symbolic;
 use crate::front::Enclosed;
-use crate::graph_pull::{GraphPull, SlopeTable};
+use crate::graph_pull::{Freedom, GraphPull};
 use crate::groups::Groups;
 use crate::ledger::Ledger;
 use crate::limits::{Clock, Reason};
@@ -453,7 +453,7 @@ impl<'a> Analysis<'a> {
         self.pull_steered(from, rows, variants, visit, Steered::default())
     }
 
-    /// Like [`Self::pull`]; also takes slopes for the first ODE block, tells what the rows met in it, and may stop in
+    /// Like [`Self::pull`]; also takes choices for the first ODE block, tells what the rows met in it, and may stop in
     /// front of it.
     pub(crate) fn pull_steered(
         &self,
@@ -491,8 +491,8 @@ impl<'a> Analysis<'a> {
                     let is_first = first == Some(value);
                     let mut pull = GraphPull::new(&ode.block, graph, self.arithmetic, self.clock)
                         .beside(self.held + flight.bytes());
-                    if let Some(slopes) = steered.slopes.filter(|_| is_first) {
-                        pull = pull.with_slopes(slopes);
+                    if let Some(freedom) = steered.freedom.filter(|_| is_first) {
+                        pull = pull.with_freedom(freedom);
                     }
                     let pulled = match (&mut steered.ledger, &mut steered.shares) {
                         (Some(ledger), _) if is_first => {
@@ -579,8 +579,8 @@ impl<'a> Analysis<'a> {
 /// What a caller may ask of rows besides their variants.
 #[derive(Default)]
 pub(crate) struct Steered<'s> {
-    /// Slopes for the first ODE block.
-    pub slopes: Option<&'s SlopeTable>,
+    /// What they choose in the first ODE block.
+    pub freedom: Option<&'s Freedom>,
     /// Where to tell what the rows met in it.
     pub ledger: Option<&'s mut Ledger>,
     /// Where to tell the shares of rows in every ODE block, by its value.

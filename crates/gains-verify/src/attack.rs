@@ -162,14 +162,35 @@ impl Descent {
     }
 }
 
-/// Descents from ever new starts that take different goals in turn: every row that no bound has proved, the lowest
-/// bound first, then the margin and the cross-entropy. Starts are anywhere in the region and, in turn, around the worst point that
-/// bounds have led to.
+/// Descents that take different goals in turn: every row that no bound has proved, the lowest bound first, then the margin
+/// and the cross-entropy. Starts are anywhere in the region and, in turn, around the worst point that bounds have led to.
+///
+/// After every round of these comes one from a camp, the worst place of the round before. Where gradients lead no further, as
+/// many ReLUs are dead, whole patches of the input are moved to an end of the region and gradients tried again from there: what
+/// is lower becomes the camp. A camp from which nothing has come for long is left for the next round's.
 pub struct Siege {
     goals: Vec<Goal>,
     bouts: usize,
     random: fastrand::Rng,
+    camp: Option<(f64, Point)>,
+    /// Sallies since the camp was last moved to a clearly lower place.
+    idle: usize,
 }
+
+/// Gradient steps after patches have been moved.
+const STEPS_OF_A_SALLY: usize = 12;
+
+/// How far the first of them goes.
+const FIRST_OF_A_SALLY: f64 = 0.3;
+
+/// Sallies in vain after which a camp is left.
+const PATIENCE: usize = 40;
+
+/// Most patches moved at once.
+const MOST_PATCHES: usize = 3;
+
+/// The part of all entries that a patch is at most, where the input is no image.
+const PATCH: f64 = 0.1;
 
 impl Siege {
     /// Of what is left open: `lower` are bounds of the rows of the property, or nothing.
@@ -186,7 +207,8 @@ impl Siege {
         if matches!(problem.property, Property::Label { .. }) {
             goals.push(Goal::Loss(AttackLoss::CrossEntropy));
         }
-        Self { goals, bouts: 0, random: fastrand::Rng::with_seed(seed ^ 0xD1B5_4A32_D192_ED03) }
+        let random = fastrand::Rng::with_seed(seed ^ 0xD1B5_4A32_D192_ED03);
+        Self { goals, bouts: 0, random, camp: None, idle: PATIENCE }
     }
 
     /// How many bouts take every goal once.
@@ -194,17 +216,61 @@ impl Siege {
         self.goals.len()
     }
 
-    /// One more descent.
+    /// One more descent, or a few short ones from the camp.
     pub fn bout(&mut self, hunt: &Hunt<'_>) -> AttackOutcome {
         let (round, goal) = (self.bouts / self.goals.len(), self.bouts % self.goals.len());
-        let goal = self.goals[goal].clone();
         self.bouts += 1;
-        let start = match round % 2 {
+        if round % 2 == 1 {
+            return self.sallies(hunt);
+        }
+        let start = match round / 2 % 2 {
             0 => hunt.anywhere(&mut self.random),
             _ => hunt.around_the_lowest(&mut self.random),
         };
+        let goal = self.goals[goal].clone();
         let stride = Stride::Shrinking(1.0);
-        hunt.descend(start, &Descent { steps: STEPS_OF_A_BOUT, stride, goal, exhaustive: false })
+        let found = hunt.descend(start, &Descent { steps: STEPS_OF_A_BOUT, stride, goal, exhaustive: false });
+        if let Some(worst) = &found.worst {
+            let lower = self.camp.as_ref().is_none_or(|(margin, _)| found.margin < *margin);
+            if self.idle >= PATIENCE {
+                // The first of a round takes the place of a camp that was left.
+                self.camp = Some((found.margin, worst.clone()));
+                self.idle = 0;
+            } else if lower {
+                self.camp = Some((found.margin, worst.clone()));
+            }
+        }
+        found
+    }
+
+    /// As many steps as another descent has, from the camp.
+    fn sallies(&mut self, hunt: &Hunt<'_>) -> AttackOutcome {
+        let mut all = AttackOutcome::NOTHING;
+        for _ in 0..STEPS_OF_A_BOUT / STEPS_OF_A_SALLY {
+            let Some((margin, point)) = &mut self.camp else { break };
+            let start = hunt.with_patches(point, &mut self.random);
+            let found = hunt.descend(
+                start,
+                &Descent {
+                    steps: STEPS_OF_A_SALLY,
+                    stride: Stride::Shrinking(FIRST_OF_A_SALLY),
+                    goal: Goal::Loss(AttackLoss::Margin),
+                    exhaustive: false,
+                },
+            );
+            self.idle += 1;
+            if let Some(worst) = found.worst.as_ref().filter(|_| found.margin < *margin) {
+                if found.margin < PROMISING * *margin {
+                    self.idle = 0;
+                }
+                (*margin, *point) = (found.margin, worst.clone());
+            }
+            all.take(found);
+            if all.witness.is_some() {
+                break;
+            }
+        }
+        all
     }
 }
 
@@ -262,6 +328,32 @@ impl<'a> Hunt<'a> {
             }
         }
         start
+    }
+
+    /// A point with a few patches moved to an end of the region each: windows of images, some entries of other inputs.
+    fn with_patches(&self, point: &Point, random: &mut fastrand::Rng) -> Point {
+        let mut moved = point.clone();
+        let inputs = self.problem.program.inputs();
+        for _ in 0..random.usize(1..=MOST_PATCHES) {
+            let which = random.usize(0..inputs.len());
+            let (shape, allowed) = (inputs[which].shape, &self.problem.region.inner[which]);
+            let end = if random.bool() { &allowed.upper } else { &allowed.lower };
+            let mut side = |length: usize| {
+                let size = random.usize(1..=(3 * length).div_ceil(8));
+                let first = random.usize(0..=length - size);
+                first..first + size
+            };
+            let (rows, columns) = (side(shape.height), side(shape.width));
+            let share = if shape.positions() > 1 { 1.0 } else { PATCH };
+            for i in 0..shape.len() {
+                let at = i / shape.channels;
+                let inside = rows.contains(&(at / shape.width)) && columns.contains(&(at % shape.width));
+                if inside && (share == 1.0 || random.f64() < share) {
+                    moved[which][i] = end[i];
+                }
+            }
+        }
+        moved
     }
 
     /// Any point of the region.
@@ -340,5 +432,41 @@ impl<'a> Hunt<'a> {
             region.settle(&mut point, self.precision);
         }
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gains_core::description::LayerSpec;
+    use gains_core::model_file::Tensors;
+    use gains_core::{Interval, Shape};
+    use gains_testkit::{Model, linear};
+
+    use super::*;
+    use crate::limits::Budget;
+
+    /// A picture is taken for the other class where four pixels next to each other are nearly white; nearly everywhere in
+    /// the region nothing depends on any pixel.
+    #[test]
+    fn patches_find_what_gradients_do_not_lead_to() {
+        let mut tensors = Tensors::new();
+        let square: Vec<f64> = (0..36)
+            .map(|i| f64::from(u8::from((2..4).contains(&(i / 6)) && (1..3).contains(&(i % 6)))))
+            .collect();
+        let layers = vec![
+            LayerSpec::Flatten {},
+            linear(&mut tensors, "white", &[&square], &[-3.8], false),
+            LayerSpec::Relu {},
+            linear(&mut tensors, "class", &[&[0.0], &[10.0]], &[1.0, 0.0], false),
+        ];
+        let network = Model::new(Shape::image(6, 6, 1), layers, tensors, 2).network();
+        let problem = Problem::classification(&network, &[0.5; 36], 0, 0.5, Interval::new(0.0, 1.0));
+        let clock = Clock::start(Budget::default());
+        let hunt = Hunt::new(&problem, Precision::Float64, clock);
+        let restarts = Attack { restarts: 50, steps: 20, ..Attack::default() };
+        assert_eq!(hunt.run(&restarts).witness, None);
+        let mut siege = Siege::new(&problem, &[-1.0], 0);
+        let found = (0..300).find_map(|_| siege.bout(&hunt).witness);
+        assert!(found.is_some_and(|witness| problem.region.contains(&witness)));
     }
 }

@@ -7,18 +7,20 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use gains_core::dag::Node;
 use gains_core::interval::Centred;
 use gains_core::operator::curve::CurveKnown;
 use gains_core::operator::{ChangeKnown, Elementwise, Known, Steering};
 use gains_core::program::Flight;
 use gains_core::relaxation::Lines;
 use gains_core::{
-    Arithmetic, BoxVec, Interval, LowerSlope, OdeBlock, Relaxation, RowBlock, Rows, Support, kernels,
+    Arithmetic, BoxVec, Interval, LowerSlope, OdeBlock, Operator, Relaxation, RowBlock, Rows, Support,
+    kernels,
 };
 use gains_ode::{Action, Graph, Tableau};
 
 use crate::curls;
-use crate::ledger::{Entry, Ledger, Site};
+use crate::ledger::{Entry, Fork, Ledger, Site};
 use crate::limits::{Clock, Reason};
 use crate::steps::{Passage, Reach, StepTrace};
 
@@ -54,7 +56,7 @@ pub struct GraphPull<'a> {
     /// Memory that others hold meanwhile.
     held: usize,
     live: Arc<[u32]>,
-    slopes: Option<&'a SlopeTable>,
+    freedom: Option<&'a Freedom>,
     ledger: Option<RefCell<Ledger>>,
     notes: Notes,
 }
@@ -72,11 +74,36 @@ enum Notes {
 /// ReLUs matter.
 pub type SlopeTable = Vec<Vec<f32>>;
 
+/// What a row is free to choose inside an ODE block, the same in all steps. Every choice is sound.
+#[derive(Clone, Debug, Default)]
+pub struct Freedom {
+    /// Lower slopes.
+    pub slopes: SlopeTable,
+    /// By stage, from the second on, and entry of the stage's slope: the part of a row in chain form that passes the stage
+    /// directly instead. None, if all of it stays in the chain.
+    pub direct: Vec<Vec<f32>>,
+}
+
+impl Freedom {
+    /// The same slopes, and this part of every row out of the chain.
+    pub fn divided(self, block: &OdeBlock, part: f32) -> Self {
+        let later = Tableau::of(block.solver.method).len() - 1;
+        Self { direct: vec![vec![part; block.state().len()]; later], ..self }
+    }
+
+    /// The parts of a stage that pass directly, at some entries.
+    fn direct_at(&self, stage: usize, entries: &[u32]) -> Option<Vec<f64>> {
+        let all = self.direct.get(stage.checked_sub(1)?)?;
+        let part = |&i: &u32| f64::from(all[i as usize].clamp(0.0, 1.0));
+        Some(entries.iter().map(part).collect())
+    }
+}
+
 /// Lines for the rows of one stage of a step, and what is noted on the way.
 struct StageSteering<'s> {
     slopes: &'s [LowerSlope],
     per_group: usize,
-    table: Option<&'s SlopeTable>,
+    freedom: Option<&'s Freedom>,
     arithmetic: Arithmetic,
     ledger: Option<&'s RefCell<Ledger>>,
     vertex: usize,
@@ -101,8 +128,8 @@ impl StageSteering<'_> {
 
 impl Steering for StageSteering<'_> {
     fn curve(&mut self, Elementwise { value, .. }: Elementwise, known: &CurveKnown, rows: &mut Rows) {
-        let lines: Vec<Lines> = match self.table {
-            Some(table) => vec![known.lines_with(&table[value], self.arithmetic)],
+        let lines: Vec<Lines> = match self.freedom {
+            Some(freedom) => vec![known.lines_with(&freedom.slopes[value], self.arithmetic)],
             None => self.slopes.iter().map(|&slope| known.lines(slope, self.arithmetic)).collect(),
         };
         self.note(value, rows, &lines);
@@ -154,15 +181,15 @@ impl<'a> GraphPull<'a> {
             clock,
             held: 0,
             live,
-            slopes: None,
+            freedom: None,
             ledger: None,
             notes: Notes::Everything,
         }
     }
 
-    /// Takes the lower slopes from a table instead of the rows' kinds.
-    pub fn with_slopes(self, slopes: &'a SlopeTable) -> Self {
-        Self { slopes: Some(slopes), ..self }
+    /// Takes lower slopes by neuron instead of the rows' kinds, and divides rows in chain form.
+    pub fn with_freedom(self, freedom: &'a Freedom) -> Self {
+        Self { freedom: Some(freedom), ..self }
     }
 
     /// Counts memory that others hold meanwhile.
@@ -205,13 +232,30 @@ impl<'a> GraphPull<'a> {
         let passage = &self.graph.vertices.first()?.trace.stages.first()?.value;
         let entry = entry as u32;
         passage.trace.entries(value)?.binary_search(&entry).ok()?;
+        self.entry_rows(value, &[entry], &[sign], LowerSlope::MinArea)
+    }
+
+    /// The same for several entries that matter there, all of them for one sign after the other.
+    pub fn entry_rows(
+        &self,
+        value: usize,
+        entries: &[u32],
+        signs: &[f64],
+        slope: LowerSlope,
+    ) -> Option<RowBlock> {
+        let passage = &self.graph.vertices.first()?.trace.stages.first()?.value;
         let dynamics = &self.block.dynamics;
-        let on = Support::entries(dynamics.shape(value), Arc::new([entry]));
-        let mut flight = Flight::new(dynamics.values(), value, Rows::new(on, vec![sign]));
+        let on = Support::entries(dynamics.shape(value), entries.into());
+        let n = entries.len();
+        let mut coefficients = vec![0.0; signs.len() * n * n];
+        for (row, of_row) in coefficients.chunks_mut(n).enumerate() {
+            of_row[row % n] = signs[row / n];
+        }
+        let mut flight = Flight::new(dynamics.values(), value, Rows::new(on, coefficients));
         let mut steering = StageSteering {
-            slopes: &[LowerSlope::MinArea],
+            slopes: &[slope],
             per_group: 1,
-            table: None,
+            freedom: None,
             arithmetic: self.arithmetic,
             ledger: None,
             vertex: 0,
@@ -221,13 +265,34 @@ impl<'a> GraphPull<'a> {
         };
         let way = passage.trace.way(self.block.matrices(), Some(&self.live), self.arithmetic);
         dynamics.pull(&mut flight, &way, &mut steering);
-        let mut row = flight.take(0)?.widened();
-        row.charge(&passage.input_owed);
-        Some(row.into_full())
+        let mut rows = flight.take(0)?.widened();
+        rows.charge(&passage.input_owed);
+        Some(rows.into_full())
     }
 
-    /// The slopes a policy takes at the initial state and time.
-    pub fn slope_table(&self, policy: LowerSlope) -> SlopeTable {
+    /// The arguments of the dynamics' elementwise functions, each with its entries that matter at the initial state and time
+    /// and may be on both sides of zero there.
+    pub fn undecided(&self) -> Vec<(usize, Vec<u32>)> {
+        let stage = self.graph.vertices.first().and_then(|vertex| vertex.trace.stages.first());
+        let known = |index| match stage.map(|stage| stage.value.trace.known(index)) {
+            Some(Known::Curve(curve)) => Some(curve),
+            _ => None,
+        };
+        let of_node = |(index, (_, node)): (usize, (usize, &Node<Operator>))| {
+            let curve = known(index)?;
+            let open = |k: &usize| curve.before.lower[*k] < 0.0 && curve.before.upper[*k] > 0.0;
+            let on = curve.on.indices();
+            Some((node.from[0], (0..on.len()).filter(open).map(|k| on[k]).collect()))
+        };
+        self.block.dynamics.nodes().enumerate().filter_map(of_node).collect()
+    }
+
+    /// What rows choose that take a policy's slopes at the initial state and time everywhere, and stay in the chain.
+    pub fn freedom(&self, policy: LowerSlope) -> Freedom {
+        Freedom { slopes: self.slope_table(policy), direct: Vec::new() }
+    }
+
+    fn slope_table(&self, policy: LowerSlope) -> SlopeTable {
         let dynamics = &self.block.dynamics;
         let stage = self.graph.vertices.first().and_then(|vertex| vertex.trace.stages.first());
         let mut table: SlopeTable = (0..dynamics.values())
@@ -362,7 +427,8 @@ impl<'a> GraphPull<'a> {
 
     /// The same in difference form: `kᵢ = kᵢ₋₁ + rᵢ`, so the coefficients on `kᵢ` go to `kᵢ₋₁` as they are,
     /// and through the change of the dynamics to the change of the stage input, `h Σ (aᵢⱼ − aᵢ₋₁ⱼ) kⱼ`. Only
-    /// the first stage meets `x` and the dynamics themselves.
+    /// the first stage meets `x` and the dynamics themselves. Of each coefficient a part may leave the chain and pass
+    /// its stage directly.
     fn pull_chain(&self, rows: RowBlock, passing: Passing<'_>) -> Result<RowBlock, Reason> {
         let trace = &self.graph.vertices[passing.vertex].trace;
         let tableau = Tableau::of(self.block.solver.method);
@@ -380,6 +446,22 @@ impl<'a> GraphPull<'a> {
                     kernels::add_scaled(&mut out.coefficients, 1.0, &pulled);
                 }
                 continue;
+            };
+            let on_stage = match self.freedom.and_then(|freedom| freedom.direct_at(i, &self.live)) {
+                Some(direct) => {
+                    self.note_fork(passing, i, &on_stage, &direct);
+                    let magnitude = self.pick_live(&stage.slope_magnitude);
+                    let (leaving, staying) = divide(on_stage, &direct, &magnitude, &mut out);
+                    let pulled = self.pull_passage(leaving, &stage.value, &mut out, passing, (i, false))?;
+                    if let Some(pulled) = pulled {
+                        kernels::add_scaled(&mut out.coefficients, 1.0, &pulled);
+                        for (j, &a) in tableau.stages[i].iter().enumerate().filter(|(_, a)| **a != 0.0) {
+                            kernels::add_scaled(&mut on_slopes[j], h * a, &pulled);
+                        }
+                    }
+                    staying
+                }
+                None => on_stage,
             };
             let magnitude = self.pick_live(&trace.stages[i - 1].slope_magnitude);
             for row in 0..out.count {
@@ -399,6 +481,18 @@ impl<'a> GraphPull<'a> {
             }
         }
         Ok(out)
+    }
+
+    fn note_fork(&self, passing: Passing<'_>, stage: usize, coefficients: &[f64], direct: &[f64]) {
+        let Some(ledger) = self.ledger.as_ref().filter(|_| self.notes == Notes::Everything) else { return };
+        ledger.borrow_mut().forks.push(Fork {
+            vertex: passing.vertex,
+            stage,
+            entries: self.live.clone(),
+            direct: direct.to_vec(),
+            rows: passing.rows.clone(),
+            coefficients: coefficients.to_vec(),
+        });
     }
 
     /// The coefficients on the slopes of a step: `h bᵢ` times those on its result. The rounding of the
@@ -444,7 +538,7 @@ impl<'a> GraphPull<'a> {
         let mut steering = StageSteering {
             slopes: passing.slopes,
             per_group: book.count / (passing.slopes.len() * passing.parts),
-            table: self.slopes,
+            freedom: self.freedom,
             arithmetic: self.arithmetic,
             ledger: self.ledger.as_ref().filter(|_| self.notes == Notes::Everything),
             vertex: passing.vertex,
@@ -461,5 +555,113 @@ impl<'a> GraphPull<'a> {
             book.absorb(row, rows.constant[row], rows.slack[row]);
         }
         Ok(Some(std::mem::take(&mut rows.coefficients)))
+    }
+}
+
+/// Divides coefficients on a stage's slope into what leaves the chain and what stays. Together they are the coefficients,
+/// but for one rounding of what stays, which matters in proportion to the slope's magnitude and is charged to `book`.
+fn divide(all: Vec<f64>, direct: &[f64], magnitude: &[f64], book: &mut RowBlock) -> (Vec<f64>, Vec<f64>) {
+    let n = direct.len();
+    for row in 0..book.count {
+        let owed = 2.0 * f64::EPSILON * kernels::size(&all[row * n..(row + 1) * n], magnitude);
+        book.absorb(row, 0.0, owed);
+    }
+    let leaving: Vec<f64> = all.iter().enumerate().map(|(k, a)| direct[k % n] * a).collect();
+    let mut staying = all;
+    staying.iter_mut().zip(&leaving).for_each(|(a, leaves)| *a -= leaves);
+    (leaving, staying)
+}
+
+#[cfg(test)]
+mod tests {
+    use gains_core::description::{LayerSpec, RungeKutta};
+    use gains_core::{Precision, Shape};
+    use gains_ode::Inference;
+    use gains_testkit::{Model, controlled, random_tensors};
+
+    use super::*;
+    use crate::analysis::Analysis;
+    use crate::limits::Budget;
+    use crate::method::Method;
+    use crate::steps::StepForm;
+
+    fn model(random: &mut fastrand::Rng) -> Model {
+        let linear = |name: &str, in_features, out_features| LayerSpec::Linear {
+            name: name.into(),
+            in_features,
+            out_features,
+            time: true,
+        };
+        let dynamics = vec![linear("a", 3, 5), LayerSpec::Relu {}, linear("b", 5, 3), LayerSpec::Relu {}];
+        let method = [RungeKutta::Dopri5, RungeKutta::Bosh3, RungeKutta::Heun][random.usize(0..3)];
+        let layers = vec![LayerSpec::Ode { dynamics, solver: controlled(method, 2, 0.05, 0.25, 2) }];
+        let tensors = random_tensors(&layers, random);
+        Model::new(Shape::flat(3), layers, tensors, 3)
+    }
+
+    /// Random slopes and parts out of the chain, sensible or not: no trajectory ends below a row.
+    #[test]
+    fn rows_hold_whatever_they_choose() {
+        let mut random = fastrand::Rng::with_seed(77);
+        let (mut checked, mut apart) = (0, 0);
+        for _ in 0..120 {
+            let network = model(&mut random).network();
+            let lower: Vec<f64> = (0..3).map(|_| 2.0 * random.f64() - 1.0).collect();
+            let upper: Vec<f64> = lower.iter().map(|l| l + random.f64()).collect();
+            let clock = Clock::start(Budget::default());
+            let (arithmetic, form) = (Arithmetic::Real, StepForm::Difference);
+            let region = vec![BoxVec::new(lower.clone(), upper.clone())];
+            let Ok(analysis) = Analysis::new(&network.body, region, Method::Tight, form, arithmetic, clock)
+            else {
+                continue;
+            };
+            let ode = analysis.first_ode().expect("there is one");
+            let plain = ode.freedom(LowerSlope::MinArea);
+            let mut wild = Freedom::clone(&plain).divided(ode.block, 0.0);
+            wild.slopes.iter_mut().flatten().for_each(|s| *s = 2.0 * random.f32() - 0.5);
+            wild.direct.iter_mut().flatten().for_each(|d| *d = 1.5 * random.f32() - 0.25);
+            let kind = RowKind { slope: LowerSlope::MinArea, form: RowForm::Chain };
+            let row =
+                Rows::new(Support::full(Shape::flat(3)), (0..3).map(|_| 2.0 * random.f64() - 1.0).collect());
+            let pulled: Vec<RowBlock> = [plain, wild]
+                .iter()
+                .map(|freedom| {
+                    let pull = analysis.first_ode().expect("there is one").with_freedom(freedom);
+                    pull.pull(row.clone(), &[kind]).expect("in time").into_full()
+                })
+                .collect();
+            apart += usize::from(pulled[0].row(0) != pulled[1].row(0));
+            for _ in 0..40 {
+                let inside = |i: usize, random: &mut fastrand::Rng| {
+                    let u = if random.bool() { random.f64() } else { f64::from(random.u8(0..2)) };
+                    lower[i] + u * (upper[i] - lower[i])
+                };
+                let x: Vec<f64> = (0..3).map(|i| inside(i, &mut random)).collect();
+                let Ok(run) = Inference::run(&network, &x, Precision::Float64) else { continue };
+                let value: f64 = row.row(0).iter().zip(&run.output).map(|(a, y)| a * y).sum();
+                for rows in &pulled {
+                    let below: f64 = rows.row(0).iter().zip(&x).map(|(a, x)| a * x).sum();
+                    let below = below + rows.constant[0] - rows.slack[0];
+                    assert!(below <= value + 1e-11 * (1.0 + value.abs()), "{value} below {below}");
+                    checked += 1;
+                }
+            }
+        }
+        assert!(checked > 5_000 && apart > 60, "{checked} {apart}");
+    }
+
+    /// At slopes of 1 a row is the sum of its coefficients: its slack pays for what dividing them loses.
+    #[test]
+    fn divided_rows_pay_for_their_rounding() {
+        let mut random = fastrand::Rng::with_seed(78);
+        for _ in 0..2000 {
+            let (a, part) = (2.0 * random.f64() - 1.0, random.f64());
+            let mut book = RowBlock::zeros(1, 1);
+            let (leaving, staying) = divide(vec![a], &[part], &[1.0], &mut book);
+            // What `a − leaving` loses, exactly.
+            let negative = staying[0] - a;
+            let lost = (a - (staying[0] - negative)) - (leaving[0] + negative);
+            assert!(book.slack[0] >= lost.abs(), "{a} {part}: {:e} for {lost:e}", book.slack[0]);
+        }
     }
 }

@@ -10,6 +10,8 @@ use gains_core::relaxation::Lines;
 pub struct Ledger {
     /// At every non-linear node.
     pub entries: Vec<Entry>,
+    /// At every stage that rows passed both ways.
+    pub forks: Vec<Fork>,
     /// For every edge that does not lead to the end, by row: the shares of the blocks kept at the vertex it
     /// enters, in the order of the graph's rejecting edges there, then of the others.
     pub shares: HashMap<usize, Vec<Vec<f64>>>,
@@ -52,5 +54,29 @@ impl Entry {
         let width = self.neurons.len();
         let lines = &self.lines[at / self.per_group % self.lines.len()];
         Some((&self.coefficients[at * width..(at + 1) * width], lines))
+    }
+}
+
+/// Where rows in chain form were divided: a part of every coefficient on a stage's slope passed the stage directly.
+#[derive(Clone, Debug)]
+pub struct Fork {
+    /// The step, by the vertex it starts from.
+    pub vertex: usize,
+    /// The stage.
+    pub stage: usize,
+    /// Entries of the slope.
+    pub entries: Arc<[u32]>,
+    /// The part of each that passed directly.
+    pub direct: Vec<f64>,
+    pub(crate) rows: Arc<[usize]>,
+    pub(crate) coefficients: Vec<f64>,
+}
+
+impl Fork {
+    /// The coefficients of one row of the step's block, before they were divided.
+    pub fn of_row(&self, row: usize) -> Option<&[f64]> {
+        let at = self.rows.binary_search(&row).ok()?;
+        let width = self.entries.len();
+        Some(&self.coefficients[at * width..(at + 1) * width])
     }
 }

@@ -12,7 +12,7 @@ use gains_core::{OdeBlock, Operator, Precision, kernels};
 use gains_ode::{Action, Graph, Tableau};
 
 use crate::graph_pull::RowForm;
-use crate::ledger::{Entry, Ledger, Site};
+use crate::ledger::{Entry, Fork, Ledger, Site};
 use crate::steps::{Reach, StepTrace};
 
 /// Where a bound that was not enough loses.
@@ -70,6 +70,9 @@ pub(crate) struct NeuronLoss {
 pub(crate) struct StepLosses {
     /// By value of the dynamics' activations and neuron.
     pub by_neuron: HashMap<(usize, usize), NeuronLoss>,
+    /// By stage and entry of its slope: how much the row would rise with the part that leaves the chain there, taken for the
+    /// same in all steps.
+    pub direct_gain: HashMap<(usize, usize), f64>,
     /// By step: time, size and cost.
     pub by_step: Vec<(f64, f64, f64)>,
     /// All steps together.
@@ -189,9 +192,11 @@ impl Journey<'_> {
                     let weights: Vec<f64> = tableau.stages[i].iter().enumerate().map(moved).collect();
                     let input = combine(&vec![0.0; state.len()], &weights, &slopes);
                     let elapsed = (tableau.nodes[i] - tableau.nodes[i - 1]) * h;
-                    let stage = StageShare { time: elapsed, change: true, ..stage };
-                    let mut slope = self.pass(&input, stage, losses);
+                    let changing = StageShare { time: elapsed, change: true, ..stage };
+                    let mut slope = self.pass(&input, changing, losses);
                     kernels::add_scaled(&mut slope, 1.0, previous);
+                    let direct = || combine(state, tableau.stages[i], &slopes);
+                    self.fork(stage, &mut slope, direct, losses);
                     slope
                 }
                 _ => self.pass(&combine(state, tableau.stages[i], &slopes), stage, losses),
@@ -199,6 +204,26 @@ impl Journey<'_> {
             slopes.push(slope);
         }
         Shared { share, state: combine(state, tableau.weights, &slopes) }
+    }
+
+    /// What a row that was divided at a stage makes of its slope, given what its chain makes of it; `input` is the stage's.
+    fn fork(
+        &self,
+        stage: StageShare,
+        slope: &mut [f64],
+        input: impl Fn() -> Vec<f64>,
+        losses: &mut StepLosses,
+    ) {
+        let here = |fork: &&Fork| (fork.vertex, fork.stage) == (stage.vertex, stage.index);
+        let Some(fork) = self.ledger.forks.iter().find(here) else { return };
+        let Some(coefficients) = fork.of_row(stage.row) else { return };
+        let direct = self.pass(&input(), stage, losses);
+        for (k, &entry) in fork.entries.iter().enumerate() {
+            let i = entry as usize;
+            let apart = direct[i] - slope[i];
+            slope[i] += fork.direct[k] * apart;
+            *losses.direct_gain.entry((stage.index, i)).or_default() += coefficients[k] * apart;
+        }
     }
 
     /// Pushes the input of a stage (or its change) through the dynamics, along the lines the row took.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use gains_core::RowBlock;
 
@@ -13,12 +14,14 @@ use crate::steps::Side;
 
 impl Brancher<'_, '_> {
     /// The halves of a part for the best split. Neurons that were never split are tried, a few at a time; what
-    /// that brings is remembered.
+    /// that brings is remembered. No more of them are tried when that has taken as long as a turn.
     pub(super) fn expand(
         &self,
         part: &Part,
         experience: &HashMap<Place, Experience>,
+        turn: Option<Duration>,
     ) -> Result<Expansion, Reason> {
+        let started = Instant::now();
         let mut best: Option<(f64, Vec<Part>)> = None;
         let (mut learnt, mut parts) = (Vec::new(), 0);
         for choice in self.ranked(part, experience).into_iter().take(MOST_TRIED) {
@@ -31,7 +34,8 @@ impl Brancher<'_, '_> {
             if best.as_ref().is_none_or(|(known, _)| worth > *known) {
                 best = Some((worth, children));
             }
-            if experience.contains_key(&choice.place) {
+            let long = turn.is_some_and(|turn| started.elapsed() >= turn);
+            if long || experience.contains_key(&choice.place) {
                 break;
             }
         }

@@ -9,11 +9,17 @@ use super::part::{Choice, Part, Place, Target, emptied};
 use super::{Brancher, Effort, TUNING, VARIANTS, best_to_input, half_space, shrunk};
 use crate::analysis::Analysis;
 use crate::front::{Constraint, Solved, Split, Subject};
-use crate::graph_pull::SlopeTable;
+use crate::graph_pull::{Freedom, RowForm};
 use crate::half_space::HalfSpace;
 use crate::ledger::Ledger;
 use crate::limits::Reason;
 use crate::steps::{Assumption, Side};
+
+/// The part of rows that first tries the way the others do not take through a stage.
+const ASIDE: f32 = 0.1;
+
+/// The part of the time that is left in which rows are improved inside the ODE block, one over this.
+const TUNING_SHARE: u32 = 4;
 
 /// A row pulled through everything behind the front.
 pub(super) struct Trial {
@@ -23,7 +29,7 @@ pub(super) struct Trial {
     pub(super) bound: f64,
     /// What it met in the first ODE block.
     pub(super) ledger: Ledger,
-    pub(super) table: Option<Arc<SlopeTable>>,
+    pub(super) freedom: Option<Arc<Freedom>>,
 }
 
 /// A part of the region before its rows are bounded.
@@ -57,6 +63,7 @@ impl<'a> Brancher<'a, '_> {
             targets: parent.targets.clone(),
             known: parent.known.clone(),
             margin: parent.margin,
+            witness: None,
         };
         let mut behind_changes = false;
         match choice.place {
@@ -69,8 +76,9 @@ impl<'a> Brancher<'a, '_> {
             Place::Dynamics(value, neuron) => {
                 behind_changes = true;
                 // The neuron will stay about where it starts.
-                for table in part.targets.iter_mut().filter_map(|target| target.table.as_mut()) {
-                    Arc::make_mut(table)[value][neuron] = if side == Side::Above { 1.0 } else { 0.0 };
+                for freedom in part.targets.iter_mut().filter_map(|target| target.freedom.as_mut()) {
+                    Arc::make_mut(freedom).slopes[value][neuron] =
+                        if side == Side::Above { 1.0 } else { 0.0 };
                 }
                 if let Some(argument) = self.argument(value) {
                     part.assumed.push(Assumption { value: argument, entry: neuron, at: choice.at, side });
@@ -105,7 +113,7 @@ impl<'a> Brancher<'a, '_> {
         }
         let behind = self.analyse(start.clone(), &part.assumed).and_then(|analysis| {
             let pull =
-                |t: &Target| Ok(vec![self.pull(&analysis, t.property, &t.variant, t.table.as_ref())?]);
+                |t: &Target| Ok(vec![self.pull(&analysis, t.property, &t.variant, t.freedom.as_ref())?]);
             let trials = part.targets.iter().map(pull).collect::<Result<Vec<_>, Reason>>()?;
             Ok((analysis, trials))
         });
@@ -161,7 +169,7 @@ impl<'a> Brancher<'a, '_> {
                     target.variant = VARIANTS[*c];
                     let ode = analysis.as_ref().and_then(Analysis::first_ode);
                     target.fresh.clone_from(&solved.dual);
-                    target.table = ode.map(|ode| Arc::new(ode.slope_table(target.variant.ode.slope)));
+                    target.freedom = ode.map(|ode| Arc::new(ode.freedom(target.variant.ode.slope)));
                 }
             }
             target.take(solved);
@@ -172,7 +180,17 @@ impl<'a> Brancher<'a, '_> {
                 current.push(((d, t), drafts[d].trials[t].swap_remove(*c)));
             }
         }
+        if effort.tunings > 0 {
+            for ((d, t), trial) in &mut current {
+                self.divide(&mut drafts[*d], *t, trial)?;
+            }
+        }
+        let clock = &self.task.clock;
+        let until = clock.left().map(|left| clock.elapsed() + left / TUNING_SHARE);
         for tuning in 0..effort.tunings {
+            if until.is_some_and(|until| clock.elapsed() >= until) {
+                break;
+            }
             drafts.iter_mut().for_each(|draft| draft.part.learn(property));
             let open: Vec<Vec<bool>> = drafts.iter().map(|draft| draft.part.open(property)).collect();
             current.retain(|((d, t), _)| open[*d][*t]);
@@ -181,10 +199,11 @@ impl<'a> Brancher<'a, '_> {
             for ((d, t), trial) in &current {
                 let Draft { part, analysis: Some(analysis), .. } = &drafts[*d] else { continue };
                 let target = &part.targets[*t];
-                let Some(table) = self.tuned(analysis, trial, target, rate) else {
+                let Some(freedom) = self.tuned(analysis, trial, target, rate) else {
                     continue;
                 };
-                let trial = self.pull(analysis, target.property, &target.variant, Some(&Arc::new(table)))?;
+                let trial =
+                    self.pull(analysis, target.property, &target.variant, Some(&Arc::new(freedom)))?;
                 next.push(((*d, *t), trial));
             }
             // Not the parent's row: number 0.
@@ -192,17 +211,22 @@ impl<'a> Brancher<'a, '_> {
             let rows: Vec<Arc<RowBlock>> = next.iter().map(|(_, trial)| trial.row.clone()).collect();
             let solved = self.solve(&drafts, &keys, &rows, effort.rounds / 2)?;
             for (((d, t), trial), solved) in next.into_iter().zip(solved) {
-                let target = &mut drafts[d].part.targets[t];
+                let part = &mut drafts[d].part;
+                part.witness = part.witness.take().or_else(|| (self.task.judge)(&solved.minimiser));
+                let target = &mut part.targets[t];
                 target.bound = target.bound.max(trial.bound);
                 if solved.bound > target.reached {
                     target.row = trial.row.clone();
-                    target.table = trial.table.clone();
+                    target.freedom = trial.freedom.clone();
                     target.fresh.clone_from(&solved.dual);
                     target.take(&solved);
                     if let Some((_, own)) = current.iter_mut().find(|(key, _)| *key == (d, t)) {
                         *own = trial;
                     }
                 }
+            }
+            if drafts.iter().any(|draft| draft.part.witness.is_some()) {
+                break;
             }
         }
         for ((d, t), trial) in &current {
@@ -218,6 +242,20 @@ impl<'a> Brancher<'a, '_> {
             part.targets.retain(|_| open.next().unwrap_or(true));
         }
         Ok(parts)
+    }
+
+    /// Lets a target's row go both ways through the stages of the first ODE block from now on, most of it as it went.
+    fn divide(&self, draft: &mut Draft<'a>, target: usize, trial: &mut Trial) -> Result<(), Reason> {
+        let Draft { part, analysis: Some(analysis), .. } = draft else { return Ok(()) };
+        let target = &mut part.targets[target];
+        let (Some(ode), Some(freedom)) = (analysis.first_ode(), &target.freedom) else { return Ok(()) };
+        let part = if target.variant.ode.form == RowForm::Direct { 1.0 - ASIDE } else { ASIDE };
+        let freedom = Arc::new(Freedom::clone(freedom).divided(ode.block, part));
+        target.variant.ode.form = RowForm::Chain;
+        *trial = self.pull(analysis, target.property, &target.variant, Some(&freedom))?;
+        target.bound = target.bound.max(trial.bound);
+        target.freedom = Some(freedom);
+        Ok(())
     }
 
     /// Bounds rows of targets of drafts, as one block.

@@ -32,7 +32,7 @@ use gains_core::{Arithmetic, BoxVec, LowerSlope, Program, RowBlock, Rows, Shape,
 
 use crate::analysis::{Analysis, Steered};
 use crate::front::{Front, Split};
-use crate::graph_pull::{RowForm, SlopeTable};
+use crate::graph_pull::{Freedom, GraphPull, RowForm};
 use crate::groups::Groups;
 use crate::half_space::{Domain, HalfSpace};
 use crate::ledger::Ledger;
@@ -68,8 +68,18 @@ const ROOT: Effort = Effort { rounds: 40, tunings: 12 };
 /// For every part of it.
 const PART: Effort = Effort { rounds: 30, tunings: 0 };
 
+/// Slopes that are tried for rows on single neurons.
+const POLICIES: [LowerSlope; 3] = [LowerSlope::Zero, LowerSlope::MinArea, LowerSlope::One];
+
+/// The part of the time that is left in which rows are asked about the dynamics at the start, one over this.
+const START_SHARE: u32 = 8;
+
+/// Numbers of the widest value of the front that rows on neurons of the dynamics have at a time: few enough for the time to
+/// be looked at now and then.
+const AT_ONCE: usize = 1 << 17;
+
 /// Step size of the first tuning, and by how much it shrinks from one to the next.
-pub(crate) const TUNING: (f64, f64) = (0.3, 0.8);
+pub(crate) const TUNING: (f64, f64) = (1.0, 0.8);
 
 /// Splits tried at once.
 const MOST_TRIED: usize = 8;
@@ -170,12 +180,13 @@ impl<'a, 't> Brancher<'a, 't> {
         &self,
         batch: &[Part],
         experience: &HashMap<Place, Experience>,
+        turn: Option<Duration>,
     ) -> Vec<Result<Expansion, Reason>> {
         if let [only] = batch {
-            return vec![self.expand(only, experience)];
+            return vec![self.expand(only, experience, turn)];
         }
         std::thread::scope(|scope| {
-            let spawn = |part| scope.spawn(move || self.expand(part, experience));
+            let spawn = |part| scope.spawn(move || self.expand(part, experience, turn));
             let workers: Vec<_> = batch.iter().map(spawn).collect();
             let done = workers.into_iter().map(|w| w.join().unwrap_or_else(|e| std::panic::resume_unwind(e)));
             done.collect()
@@ -183,7 +194,8 @@ impl<'a, 't> Brancher<'a, 't> {
     }
 
     fn counterexample(&self, part: &Part) -> Option<Point> {
-        part.targets.iter().find_map(|target| (self.task.judge)(&target.minimiser))
+        let by_rows = || part.targets.iter().find_map(|target| (self.task.judge)(&target.minimiser));
+        part.witness.clone().or_else(by_rows)
     }
 
     /// The whole region as the first part.
@@ -191,7 +203,7 @@ impl<'a, 't> Brancher<'a, 't> {
         let bounds = self.front.whole_region();
         let start = self.front.output_box(&bounds[bounds.len() - 1]);
         let open = self.task.property.open_rows(known);
-        let analysis = self.analyse(start.clone(), &[])?;
+        let (analysis, assumed) = self.start_by_rows(&start, &bounds)?;
         let mut targets = Vec::new();
         let mut trials: Vec<Vec<Trial>> = Vec::new();
         for &property in &open {
@@ -200,7 +212,7 @@ impl<'a, 't> Brancher<'a, 't> {
             targets.push(Target {
                 property,
                 variant: VARIANTS[0],
-                table: None,
+                freedom: None,
                 row: all[0].row.clone(),
                 bound: all.iter().map(|trial| trial.bound).fold(known[property], f64::max),
                 reached: f64::NEG_INFINITY,
@@ -215,10 +227,19 @@ impl<'a, 't> Brancher<'a, 't> {
             });
             trials.push(all);
         }
-        let (constraints, assumed, cuts) = (Vec::new(), Vec::new(), Vec::new());
+        let (constraints, cuts) = (Vec::new(), Vec::new());
         let (known, margin) = (known.to_vec(), self.task.property.margin(known));
-        let mut part =
-            Part { bounds, constraints, assumed, cuts, start: Arc::new(start), targets, known, margin };
+        let mut part = Part {
+            bounds,
+            constraints,
+            assumed,
+            cuts,
+            start: Arc::new(start),
+            targets,
+            known,
+            margin,
+            witness: None,
+        };
         part.learn(self.task.property);
         let draft = Draft { part, analysis: Some(analysis), trials };
         self.finish(vec![draft], ROOT)?.pop().ok_or(Reason::Empty)
@@ -231,13 +252,81 @@ impl<'a, 't> Brancher<'a, 't> {
         Analysis::assuming(self.behind, vec![start], assumed, method, form, arithmetic, clock)
     }
 
+    /// Analyses everything behind the front over the whole region, and finds out what rows tell of the dynamics' values at
+    /// the initial state and time: there a box has forgotten what the entries of the front's output have in common. One
+    /// layer after the other, each behind what has been found of those in front of it.
+    fn start_by_rows(
+        &self,
+        start: &BoxVec,
+        bounds: &[Arc<BoxVec>],
+    ) -> Result<(Analysis<'a>, Vec<Assumption>), Reason> {
+        let clock = &self.task.clock;
+        let until = clock.left().map(|left| clock.elapsed() + left / START_SHARE);
+        let late = || until.is_some_and(|until| clock.elapsed() >= until);
+        let mut analysis = self.analyse(start.clone(), &[])?;
+        let mut found: Vec<Assumption> = Vec::new();
+        let undecided =
+            |analysis: &Analysis<'_>| analysis.first_ode().map_or(Vec::new(), |ode| ode.undecided());
+        for layer in 0..undecided(&analysis).len() {
+            let Some((value, entries)) = undecided(&analysis).into_iter().nth(layer) else { break };
+            let Some(ode) = analysis.first_ode() else { break };
+            let before = found.len();
+            for some in entries.chunks(self.at_a_time()) {
+                if late() {
+                    break;
+                }
+                clock.check(self.task.held)?;
+                let [low, high] = self.initial_ends(&ode, value, some, bounds);
+                for ((entry, low), high) in some.iter().zip(low).zip(high) {
+                    let entry = *entry as usize;
+                    found.push(Assumption { value, entry, at: low, side: Side::Above });
+                    found.push(Assumption { value, entry, at: high, side: Side::Below });
+                }
+            }
+            if found.len() > before {
+                analysis = self.analyse(start.clone(), &found)?;
+            }
+        }
+        Ok((analysis, found))
+    }
+
+    /// How many neurons are asked for by rows at a time.
+    fn at_a_time(&self) -> usize {
+        let inputs: usize = self.front.region().iter().map(BoxVec::len).sum();
+        let layers = (0..=self.front.layers.len()).map(|layer| self.front.shape(layer).len());
+        (AT_ONCE / layers.fold(inputs, usize::max)).max(1)
+    }
+
+    /// Certified ends of some entries of a value of the dynamics at the initial state and time.
+    fn initial_ends(
+        &self,
+        ode: &GraphPull<'_>,
+        value: usize,
+        entries: &[u32],
+        bounds: &[Arc<BoxVec>],
+    ) -> [Vec<f64>; 2] {
+        let n = entries.len();
+        let mut best = vec![f64::NEG_INFINITY; 2 * n];
+        for slope in POLICIES {
+            let Some(rows) = ode.entry_rows(value, entries, &[1.0, -1.0], slope) else { continue };
+            let rows = Rows::from_block(rows, Support::full(self.front.output_shape()));
+            let rows = best_to_input(&self.front, &rows, self.front.layers.len(), bounds);
+            for (row, best) in best.iter_mut().enumerate() {
+                let bound = self.domain.lower_bound(rows.row(row), rows.constant[row], rows.slack[row], &[]);
+                *best = best.max(bound);
+            }
+        }
+        let high = best.split_off(n).into_iter().map(|negative| -negative).collect();
+        [best, high]
+    }
+
     /// Pulls a row of the property through everything behind the front.
     fn pull(
         &self,
         analysis: &Analysis<'a>,
         property: usize,
         variant: &Variant,
-        table: Option<&Arc<SlopeTable>>,
+        freedom: Option<&Arc<Freedom>>,
     ) -> Result<Trial, Reason> {
         let row = self.task.rows.select(&[property]);
         let (mut bound, mut ledger) = (f64::NEG_INFINITY, Ledger::default());
@@ -246,12 +335,12 @@ impl<'a, 't> Brancher<'a, 't> {
             bound = over_boxes.into_iter().fold(bound, f64::max);
         };
         let steered =
-            Steered { slopes: table.map(Arc::as_ref), ledger: Some(&mut ledger), ..Steered::default() };
+            Steered { freedom: freedom.map(Arc::as_ref), ledger: Some(&mut ledger), ..Steered::default() };
         let from = self.behind.output();
         let (mut pulled, _) = analysis.pull_steered(from, row, &[*variant], visit, steered)?;
         // The only input of what is behind the front.
         let rows = pulled.take(0).unwrap_or_else(|| Rows::zeros(1, Support::full(self.behind.shape(0))));
-        Ok(Trial { row: Arc::new(rows.into_full()), bound, ledger, table: table.cloned() })
+        Ok(Trial { row: Arc::new(rows.into_full()), bound, ledger, freedom: freedom.cloned() })
     }
 
     /// The argument of an activation of the first ODE block's dynamics.
@@ -341,8 +430,7 @@ fn neuron_rows(front: &Front, layer: usize, neurons: &[usize], bounds: &[Arc<Box
 
 /// Pulls rows on a layer to the input with several slopes, and keeps for each the one with the best bound.
 fn best_to_input(front: &Front, rows: &Rows, layer: usize, bounds: &[Arc<BoxVec>]) -> RowBlock {
-    let slopes = [LowerSlope::Zero, LowerSlope::MinArea, LowerSlope::One];
-    let mut all = slopes.into_iter().map(|slope| front.to_input(rows.clone(), layer, bounds, slope));
+    let mut all = POLICIES.into_iter().map(|slope| front.to_input(rows.clone(), layer, bounds, slope));
     let region = joined(front.region());
     let lower_bounds = |rows: &RowBlock| {
         Rows::from_block(rows.clone(), Support::full(Shape::flat(region.len()))).lower_bounds(&region)

@@ -6,9 +6,10 @@ use gains_core::{BoxVec, RowBlock};
 
 use crate::best_first::Leaf;
 use crate::front::{Constraint, Dual, Solved};
-use crate::graph_pull::SlopeTable;
+use crate::graph_pull::Freedom;
 use crate::half_space::HalfSpace;
 use crate::method::Variant;
+use crate::problem::Point;
 use crate::property::Property;
 use crate::steps::{Assumption, Side};
 
@@ -43,8 +44,8 @@ pub(super) struct Target {
     pub(super) property: usize,
     /// How it passes what is behind the front.
     pub(super) variant: Variant,
-    /// Its slopes in the first ODE block, instead of the variant's.
-    pub(super) table: Option<Arc<SlopeTable>>,
+    /// What it chooses in the first ODE block, instead of the variant's slopes.
+    pub(super) freedom: Option<Arc<Freedom>>,
     /// The best row on the front's output.
     pub(super) row: Arc<RowBlock>,
     /// What is proven.
@@ -82,6 +83,8 @@ pub(super) struct Part {
     pub(super) known: Vec<f64>,
     /// What that proves of the property.
     pub(super) margin: f64,
+    /// A counterexample, if rows on their way to better ones have led to one.
+    pub(super) witness: Option<Point>,
 }
 
 impl Target {

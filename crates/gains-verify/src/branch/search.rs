@@ -42,6 +42,7 @@ impl<'b, 'a, 't> Search<'b, 'a, 't> {
     /// Splits until everything is proven, a counterexample turns up, the budget is spent, or until a moment.
     pub fn go_on(&mut self, until: Option<Instant>) {
         let task = self.brancher.task;
+        let turn = until.map(|until| until.saturating_duration_since(Instant::now()));
         while self.outcome.witness.is_none() && self.outcome.stopped.is_none() {
             if until.is_some_and(|until| Instant::now() >= until) {
                 return;
@@ -61,7 +62,7 @@ impl<'b, 'a, 't> Search<'b, 'a, 't> {
                 return;
             }
             let expansions = match task.clock.check(self.bytes) {
-                Ok(()) => self.brancher.expand_all(&batch, &self.experience),
+                Ok(()) => self.brancher.expand_all(&batch, &self.experience, turn),
                 Err(reason) => batch.iter().map(|_| Err(reason.clone())).collect(),
             };
             for (part, expansion) in batch.into_iter().zip(expansions) {

@@ -1,4 +1,4 @@
-//! Where a row loses, and better slopes for it inside the first ODE block.
+//! Where a row loses, and what it should choose inside the first ODE block instead.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::draft::Trial;
 use super::part::{Inner, Part, Target};
 use super::{Brancher, MOST_INNER};
 use crate::analysis::Analysis;
-use crate::graph_pull::{GraphPull, SlopeTable};
+use crate::graph_pull::{Freedom, GraphPull};
 use crate::looseness::{Journey, Looseness, NeuronLoss, StepLosses};
 
 impl<'a> Brancher<'a, '_> {
@@ -43,21 +43,21 @@ impl<'a> Brancher<'a, '_> {
         journey.follow(&target.output)
     }
 
-    /// Slopes inside the first ODE block that should serve a row better.
+    /// What should serve a row better inside the first ODE block.
     pub(super) fn tuned(
         &self,
         analysis: &Analysis<'a>,
         trial: &Trial,
         target: &Target,
         rate: f64,
-    ) -> Option<SlopeTable> {
+    ) -> Option<Freedom> {
         let pull = analysis.first_ode()?;
         let losses = self.step_losses(&pull, trial, target);
-        let table = match &trial.table {
-            Some(table) => SlopeTable::clone(table),
-            None => pull.slope_table(target.variant.ode.slope),
+        let freedom = match &trial.freedom {
+            Some(freedom) => Freedom::clone(freedom),
+            None => pull.freedom(target.variant.ode.slope),
         };
-        moved(table, &losses, rate)
+        moved(freedom, &losses, rate)
     }
 
     /// The neurons of the dynamics that cost a target's row most, among those that can be split, and what the
@@ -92,17 +92,43 @@ impl<'a> Brancher<'a, '_> {
     }
 }
 
-/// Slopes moved along what they are worth to a row; none if they are worth nothing.
-pub(crate) fn moved(mut table: SlopeTable, losses: &StepLosses, rate: f64) -> Option<SlopeTable> {
-    let largest = losses.by_neuron.values().map(|n| n.slope_gain.abs()).fold(0.0, f64::max);
-    if largest.is_nan() || largest <= 0.0 {
-        return None;
-    }
+/// Slopes, and parts that leave the chain, moved along what they are worth to a row; none if they are worth nothing.
+pub(crate) fn moved(mut freedom: Freedom, losses: &StepLosses, rate: f64) -> Option<Freedom> {
+    let by_slope = losses.by_neuron.values().map(|n| n.slope_gain);
+    let (slopes, direct) =
+        (Stride::new(by_slope, rate), Stride::new(losses.direct_gain.values().copied(), rate));
     for (&(value, neuron), NeuronLoss { slope_gain: gain, .. }) in &losses.by_neuron {
-        let slope = &mut table[value][neuron];
-        // Large gains decide; small ones still count.
-        let step = rate * (gain / largest).abs().sqrt().copysign(*gain);
-        *slope = (f64::from(*slope) + step).clamp(0.0, 1.0) as f32;
+        slopes.go(&mut freedom.slopes[value][neuron], *gain, (0.0, 1.0));
     }
-    Some(table)
+    for (&(stage, entry), gain) in &losses.direct_gain {
+        direct.go(&mut freedom.direct[stage - 1][entry], *gain, BOTH_WAYS);
+    }
+    (slopes.goes_anywhere() || direct.goes_anywhere()).then_some(freedom)
+}
+
+/// Neither way through a stage is given up: of a way that nothing takes, nobody knows what it is worth.
+const BOTH_WAYS: (f32, f32) = (0.02, 0.98);
+
+/// How far numbers of one kind go.
+struct Stride {
+    largest: f64,
+    rate: f64,
+}
+
+impl Stride {
+    fn new(gains: impl Iterator<Item = f64>, rate: f64) -> Self {
+        Self { largest: gains.map(f64::abs).fold(0.0, f64::max), rate }
+    }
+
+    fn goes_anywhere(&self) -> bool {
+        self.largest > 0.0
+    }
+
+    /// Large gains decide; small ones still count.
+    fn go(&self, number: &mut f32, gain: f64, (least, most): (f32, f32)) {
+        if self.goes_anywhere() {
+            let step = self.rate * (gain / self.largest).abs().sqrt().copysign(gain);
+            *number = ((f64::from(*number) + step) as f32).clamp(least, most);
+        }
+    }
 }

@@ -17,7 +17,7 @@ use super::prove::{DEEPEST, claimed_bound};
 use crate::analysis::{Analysis, Steered, way};
 use crate::branch::{TUNING, VARIANTS, half_space, joined, moved, shrunk};
 use crate::front::{Constraint, Dual, Front, Solved, Split, Subject};
-use crate::graph_pull::SlopeTable;
+use crate::graph_pull::Freedom;
 use crate::groups::Groups;
 use crate::half_space::{Domain, HalfSpace};
 use crate::ledger::Ledger;
@@ -53,8 +53,8 @@ pub(super) struct Brancher<'b> {
 struct Target {
     row: usize,
     variant: Variant,
-    /// Its slopes in the first ODE block, instead of the variant's.
-    table: Option<Arc<SlopeTable>>,
+    /// Its slopes in the first ODE block, instead of the variant's; certificates know of no other freedom.
+    freedom: Option<Arc<Freedom>>,
     /// What its last bound was attained with.
     dual: Dual,
 }
@@ -165,7 +165,7 @@ impl<'b> Brancher<'b> {
             best.as_ref().is_none_or(|best| tried.solved.bound > best.solved.bound)
         };
         for variant in VARIANTS {
-            let target = Target { row, variant, table: None, dual: dual.clone() };
+            let target = Target { row, variant, freedom: None, dual: dual.clone() };
             let (tried, _) = self.attempt(target, part)?;
             if tried.shown.is_some() {
                 return Ok(tried);
@@ -178,8 +178,8 @@ impl<'b> Brancher<'b> {
         for tuning in 0..TUNINGS {
             let (_, pulled) = self.attempt(best.target.clone(), part)?;
             let rate = TUNING.0 * TUNING.1.powi(tuning as i32);
-            let Some(table) = self.moved(&best, &pulled, part, rate) else { break };
-            let target = Target { table: Some(Arc::new(table)), ..best.target.clone() };
+            let Some(freedom) = self.moved(&best, &pulled, part, rate) else { break };
+            let target = Target { freedom: Some(Arc::new(freedom)), ..best.target.clone() };
             let (tried, _) = self.attempt(target, part)?;
             if tried.shown.is_some() {
                 return Ok(tried);
@@ -191,16 +191,16 @@ impl<'b> Brancher<'b> {
         Ok(best)
     }
 
-    fn moved(&self, tried: &Tried, pulled: &Pulled, part: &Leaf<'b>, rate: f64) -> Option<SlopeTable> {
+    fn moved(&self, tried: &Tried, pulled: &Pulled, part: &Leaf<'b>, rate: f64) -> Option<Freedom> {
         let ode = part.analysis.first_ode()?;
         let form = tried.target.variant.ode.form;
         let journey = Journey { block: ode.block, graph: ode.graph, ledger: &pulled.ledger, form };
         let losses = journey.follow(&tried.solved.output);
-        let table = match &tried.target.table {
-            Some(table) => SlopeTable::clone(table),
-            None => ode.slope_table(tried.target.variant.ode.slope),
+        let freedom = match &tried.target.freedom {
+            Some(freedom) => Freedom::clone(freedom),
+            None => ode.freedom(tried.target.variant.ode.slope),
         };
-        moved(table, &losses, rate)
+        moved(freedom, &losses, rate)
     }
 
     /// Bounds a target in a part.
@@ -262,7 +262,7 @@ impl<'b> Brancher<'b> {
         };
         let (mut ledger, mut others) = (Ledger::default(), Vec::new());
         let steered = Steered {
-            slopes: target.table.as_deref(),
+            freedom: target.freedom.as_deref(),
             ledger: Some(&mut ledger),
             shares: Some(&mut others),
             ..Steered::default()
@@ -272,8 +272,8 @@ impl<'b> Brancher<'b> {
         let first = self.behind.odes().next().map(|(value, _)| value).unwrap_or_default();
         others.push((first, ledger));
         let mut way = self.shifted(way(&target.variant, &others, 0));
-        if let (Some(table), Some(ode)) = (&target.table, way.odes.first_mut()) {
-            ode.lines.slopes = table.iter().cloned().enumerate().skip(1).collect();
+        if let (Some(freedom), Some(ode)) = (&target.freedom, way.odes.first_mut()) {
+            ode.lines.slopes = freedom.slopes.iter().cloned().enumerate().skip(1).collect();
         }
         let ledger = others.pop().map(|(_, ledger)| ledger).unwrap_or_default();
         let rows = flight.take(0).unwrap_or_else(|| Rows::zeros(1, Support::full(self.behind.shape(0))));

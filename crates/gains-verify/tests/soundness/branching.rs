@@ -195,7 +195,7 @@ fn no_point_escapes_the_margin_of_any_leaf() {
         let sample = (&case.image[..], case.label, case.eps);
         let tight = Settings { stages: vec![Stage::Bound(Method::Tight)], ..branching(arithmetic, 1) };
         let before = certify(&network, sample, &tight, usize::MAX);
-        let report = certify(&network, sample, &branching(arithmetic, 1), 4000);
+        let report = certify(&network, sample, &branching(arithmetic, 1), 8000);
         check(&network, &case.region, &case.points, case.label, &report, &what);
         assert!(report.margin >= before.margin, "{what}: {:?} after {:?}", report.margin, before.margin);
         let name = report.stages.last().map_or("", |stage| &stage.name);
@@ -266,7 +266,7 @@ fn parts_that_add_up_to_the_truth_do_not_exceed_it() {
         let arithmetic = ARITHMETICS[usize::from(round % 4 == 3)];
         let what = format!("round {round} {arithmetic}");
         let sample = (&case.image[..], case.label, case.eps);
-        let report = certify(&network, sample, &branching(arithmetic, 1), 4000);
+        let report = certify(&network, sample, &branching(arithmetic, 1), 8000);
         check(&network, &case.region, &case.points, case.label, &report, &what);
         if arithmetic == Arithmetic::Float32 {
             // Any program that keeps the promise, not only the one that is shipped.
@@ -312,7 +312,7 @@ fn budgets_threads_and_cascades_keep_margins_honest() {
             let sample = (&case.image[..], case.label, case.eps);
             let tight = Settings { stages: vec![Stage::Bound(Method::Tight)], ..branching(arithmetic, 1) };
             let tight = certify(&network, sample, &tight, usize::MAX).margin;
-            for (workers, patience) in [(1, 30), (2, 60), (1, 150), (2, 400), (2, 1500), (1, 4000)] {
+            for (workers, patience) in [(1, 30), (2, 60), (1, 150), (2, 400), (2, 4000), (1, 16000)] {
                 let what = format!("round {round} {arithmetic} {workers} {patience}");
                 let report = certify(&network, sample, &branching(arithmetic, workers), patience);
                 check(&network, &case.region, &case.points, case.label, &report, &what);
