@@ -674,7 +674,14 @@ VERDICTS = [
     ("property-slack-rows", "what constants may be off is forgotten in bounds", VERIFY + "property/mod.rs",
      "rows.absorb(row, linear.constant, linear.slack);", "rows.absorb(row, linear.constant, 0.0 * linear.slack);", "verify-lib:property"),
     ("property-touching", "a limit that is touched is broken", VERIFY + "property/linear.rs",
-     "Relation::NotBelow => highest < 0.0,", "Relation::NotBelow => highest <= 0.0,", "verify-lib:property"),
+     "Relation::NotBelow | Relation::Ahead => highest < 0.0,", "Relation::NotBelow | Relation::Ahead => highest <= 0.0,",
+     "verify-lib:property"),
+    ("property-tie", "of classes with equal outputs the first wins at witnesses, too", VERIFY + "property/mod.rs",
+     "outputs.iter().any(|output| *output > outputs[*label])", "largest(outputs) != *label", "verify-lib:property"),
+    ("property-ahead", "equal outputs break what is said where neither leads", VERIFY + "property/linear.rs",
+     "Relation::Ahead => Relation::Ahead,", "Relation::Ahead => Relation::Above,", "verify-lib:property"),
+    ("witness-room", "witnesses are written where intervals do not decide them", VERIFY + "property/mod.rs",
+     "highest.iter().all(|bound| !bound.is_nan()) && self.margin(&highest) < 0.0", "!highest.is_empty()", "verify-lib certificates"),
     ("property-certain", "what rounding may have done breaks a property", VERIFY + "property/linear.rs",
      "let highest = self.at(outputs) + self.rounding(outputs);", "let highest = self.at(outputs) + 0.0 * self.rounding(outputs);", "verify-lib:property"),
     ("limit-below", "below is taken for above", PROGRAM + "property/resolve.rs",
@@ -790,7 +797,7 @@ VERDICTS = [
     ("contradicted-attack", "margins above what an attack found are believed", VERIFY + "verifier.rs",
      "let least = self.attacked_margin.map_or(seen, |margin| margin.min(seen));", "let least = seen;", "soundness:verdicts"),
     ("nominal", "samples that violate their property are looked at all the same", VERIFY + "verifier.rs",
-     "        if violated {\n            return Ok(Verdict::Misclassified);\n        }\n", "        let _ = violated;\n", "soundness:verdicts"),
+     "        if missed {\n            return Ok(Verdict::Misclassified);\n        }\n", "        let _ = missed;\n", "soundness:verdicts"),
 ]
 
 # Networks of others.

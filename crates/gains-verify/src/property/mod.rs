@@ -280,6 +280,28 @@ mod tests {
     }
 
     #[test]
+    fn boxes_of_outputs_break_what_all_of_them_break() {
+        let leads = Property::classification(2, 0);
+        let outputs = |l: [f64; 2], u: [f64; 2]| BoxVec::new(l.to_vec(), u.to_vec());
+        for (lower, upper, broken) in [
+            ([0.0, 1.5], [1.0, 2.0], true),
+            ([0.0, 0.5], [1.0, 2.0], false),
+            ([1.0, 1.0 + 1e-12], [1.0, 1.0 + 1e-12], false),
+            ([0.0, f64::NAN], [1.0, f64::NAN], false),
+        ] {
+            assert_eq!(leads.is_broken_throughout(&outputs(lower, upper), 1e-9), broken, "{lower:?}");
+        }
+        let errors = ErrorLimit { truth: vec![0.0, 9.0], observed: vec![0], limit: 0.5 };
+        for (lower, upper, broken) in
+            [(0.6, 0.7, true), (0.4, 0.7, false), (-0.7, -0.6, true), (-0.7, 0.7, false)]
+        {
+            let found = Property::Errors(errors.clone())
+                .is_broken_throughout(&outputs([lower, 0.0], [upper, 0.0]), 1e-9);
+            assert_eq!(found, broken, "{lower} {upper}");
+        }
+    }
+
+    #[test]
     fn a_label_wins_by_its_smallest_lead() {
         let property = Property::classification(3, 1);
         assert_eq!(property.margin_at(&[0.5, 2.0, 1.25]), 0.75);
