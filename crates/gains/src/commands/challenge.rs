@@ -14,7 +14,18 @@ use crate::{files, panics, progress, runner, tell};
 /// Runs the command.
 pub fn run(args: &ChallengeArgs, global: &Global) -> Outcome {
     let network = files::load_model(args.model.as_deref())?;
-    let claims = read_claims(&args.results)?;
+    let mut claims = read_claims(&args.results)?;
+    if let Some(chosen) = &args.data.samples {
+        let chosen = chosen.indices();
+        claims.retain(|claim| chosen.contains(&claim.index));
+        if claims.is_empty() {
+            return Err(Failure::usage(format!(
+                "'{}' verifies none of these samples",
+                args.results.display()
+            ))
+            .hint("leave --samples out for all that are verified"));
+        }
+    }
     let asked = claims.first().and_then(|claim| claim.property.as_deref());
     if let Some(other) = claims.iter().find(|claim| claim.property.as_deref() != asked) {
         return Err(Failure::usage(format!(

@@ -19,6 +19,9 @@ use crate::{files, interrupt, panics, tell};
 
 /// Runs the command.
 pub fn run(args: &TrajectoryArgs, global: &Global) -> Outcome {
+    if args.data.samples.is_some() {
+        return Err(Failure::usage("one sample is shown at a time").hint("name it with --sample"));
+    }
     let model = Model::asking(files::load_model(args.model.as_deref())?, &args.property)?;
     let plan = |method| {
         let bounds = BoundArgs { method, ..args.bounds.clone() };

@@ -140,6 +140,11 @@ fn a_challenge_and_an_attack_that_are_cut_short_claim_nothing() {
         assert!(!stderr(&output).contains("fault of gains"), "{}", stderr(&output));
     }
     assert!(records(&attacks).is_empty(), "attacks that were cut short");
+    let few = ["challenge", text(&results), "--model", "fashion-mnist", "--points", "5", "--samples"];
+    let printed = ok(&[&few[..], &["2"]].concat());
+    assert!(printed.lines().last().is_some_and(|line| line.trim().starts_with('1')), "{printed}");
+    fails(&[&few[..], &["77"]].concat(), 2, "verifies none of these samples");
+    fails(&["trajectory", "--samples", "2"], 2, "--sample");
     // Verdicts are not replaced by attacks.
     let attack = ["attack", "--samples", "1", "--steps", "1", "--out", text(&results)];
     fails(&attack, 2, "holds results of another command");
