@@ -14,7 +14,7 @@ use crate::campaign::watch;
 use crate::cli::{Global, GrowthArgs, RegionArgs, SeriesArgs};
 use crate::failure::{Failure, Outcome};
 use crate::output::plain;
-use crate::question::{Budget, Method, Question, Reason, StepForm, Task, Way};
+use crate::question::{Method, Question, Reason, StepForm, Task, Way};
 use crate::subject::{Selection, Source, Subject};
 use crate::table::{layout, median};
 use crate::{files, interrupt, panics, progress, tell};
@@ -61,8 +61,8 @@ pub fn run(args: &GrowthArgs, global: &Global) -> Outcome {
     let (series, region) = (SeriesArgs::default(), RegionArgs::default());
     let source = Source::open(base, &data, &series, &region)?;
     let subject = source.subject(base, &data, &series, &region)?;
-    // The limit is that of a measurement; choosing samples is none.
-    let samples = measured_samples(&*subject, Budget { timeout: None, ..budget(args.timeout) });
+    // The limit is that of a measurement; choosing samples is none, and has one of its own where that is short.
+    let samples = measured_samples(&*subject, budget(args.timeout.max(CHOOSING)));
     if interrupt::requested() {
         return Ok(());
     }
