@@ -12,6 +12,7 @@ mod failure;
 mod files;
 mod interrupt;
 pub mod library;
+mod lock;
 mod output;
 mod panics;
 mod picture;

@@ -231,10 +231,10 @@ fn studies_are_drawn_over_what_was_varied() {
         "a chart with a curve for each way"
     );
     assert!(page.contains("8 cases in 12 s") && !page.contains("<b>"));
-    let mixed = text.replacen("quick", "long", 1);
-    assert!(
-        read("s", &mixed, &|_| Ok(())).unwrap_err().to_string().contains("line 2: it is of another study")
-    );
+    let refused = |text: &str| read("s", text, &|_| Ok(())).unwrap_err().to_string();
+    assert!(refused(&text.replacen("quick", "long", 1)).contains("line 2: it is of another study"));
+    let twice = refused(&(text.clone() + &line(1, "a")));
+    assert!(twice.contains("line 9: the case n=1 way=a of it was on line 1 already"), "{twice}");
 }
 
 const EVIL_WORD: &str = "<b>";

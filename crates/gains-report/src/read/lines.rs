@@ -247,6 +247,7 @@ pub fn study(name: &str, text: &str) -> Result<Study, ReadError> {
     let Objects { objects, cut } = objects(name, text)?;
     let mut study =
         Study { name: name.into(), study: String::new(), setting: String::new(), cases: Vec::new(), cut };
+    let mut first: HashMap<String, usize> = HashMap::new();
     for (number, object) in &objects {
         let wrong = |what| at(name, *number, what);
         let keys = Keys(object);
@@ -255,6 +256,10 @@ pub fn study(name: &str, text: &str) -> Result<Study, ReadError> {
             (study.study, study.setting) = found;
         } else if (&study.study, &study.setting) != (&found.0, &found.1) {
             return Err(wrong("it is of another study, or of one that was set up otherwise".into()));
+        }
+        let id = keys.text("case").map_err(wrong)?;
+        if let Some(before) = first.insert(id.clone(), *number) {
+            return Err(wrong(format!("the case {id} was on line {before} already")));
         }
         study.cases.push(case(&keys).map_err(wrong)?);
     }

@@ -57,3 +57,20 @@ pub struct StudyArgs {
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 }
+
+impl StudyArgs {
+    /// The flags given that only some studies take.
+    pub fn particular(&self) -> Vec<&'static str> {
+        let flags = [
+            ("--network", !self.networks.is_empty()),
+            ("--trained", self.trained.is_some()),
+            ("--samples", self.data.samples.is_some()),
+            ("--data-dir", self.data.data_dir.is_some()),
+            ("--set", !self.changes.is_empty()),
+            ("--commands", self.commands),
+            ("--device", self.device != DeviceArg::Cpu),
+        ];
+        let given = flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag);
+        given.chain(self.data.given()).collect()
+    }
+}

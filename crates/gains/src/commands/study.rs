@@ -8,7 +8,7 @@ use clap::Parser;
 use super::train;
 use crate::cli::{Cli, Command, DeviceArg, Global, StudyArgs};
 use crate::failure::{Failure, Outcome};
-use crate::study::{self, Entry, Given, Order};
+use crate::study::{self, Entry, Given, Order, Takes};
 use crate::tell;
 
 /// Runs the command.
@@ -16,9 +16,13 @@ pub fn run(args: &StudyArgs, global: &Global) -> Outcome {
     match args.name.as_deref() {
         None => list(),
         Some(_) if args.list => list(),
-        Some("report") => study::gather(&args.out, global.quiet),
+        Some("report") => {
+            Takes::Nothing.check("`gains study report`", &args.particular())?;
+            study::gather(&args.out, global.quiet)
+        }
         Some(name) => {
             let entry = study::find(name)?;
+            entry.takes.check(&format!("the study '{name}'"), &args.particular())?;
             let folder = args.out.join(name);
             let (device, data_dir, quiet) = (args.device, args.data.data_dir.clone(), global.quiet);
             let given = Given {

@@ -1,7 +1,7 @@
 //! Writing a result file, and going on with one.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,7 @@ use super::samples::Samples;
 use crate::cli::{Format, OutputArgs};
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::lock;
 use crate::tell;
 
 /// The longest line that is read: a witness of a million numbers is shorter.
@@ -200,7 +201,6 @@ impl Results {
     }
 }
 
-/// Makes a file ours for as long as it is open. Where the file system has no locks, we go without.
 /// Refuses to replace what a run writes to, or verdicts of another command: they may have taken hours.
 pub fn refuse_other_results(path: &Path) -> Result<(), Failure> {
     let Ok(file) = File::open(path) else { return Ok(()) };
@@ -219,30 +219,10 @@ pub fn refuse_other_results(path: &Path) -> Result<(), Failure> {
     }
 }
 
+/// Makes a file ours.
 fn lock(file: &File, path: &Path) -> Result<(), Failure> {
-    match file.try_lock() {
-        Err(TryLockError::WouldBlock) => {
-            let by = holder(file).map_or(String::new(), |pid| format!(" (process {pid})"));
-            Err(Failure::usage(format!("'{}' is being written to by another run{by}", path.display()))
-                .hint("wait for that run to end, or write to another file"))
-        }
-        Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
-    }
-}
-
-/// The process that holds the lock, where the system tells.
-#[cfg(target_os = "linux")]
-fn holder(file: &File) -> Option<u32> {
-    use std::os::unix::fs::MetadataExt;
-    let inode = format!(":{}", file.metadata().ok()?.ino());
-    let locks = std::fs::read_to_string("/proc/locks").ok()?;
-    // 1: FLOCK  ADVISORY  WRITE 4711 fd:01:131074 0 EOF
-    let fields = |line: &str| line.split_whitespace().map(String::from).collect::<Vec<_>>();
-    let held = |fields: &Vec<String>| fields.get(5).is_some_and(|place| place.ends_with(&inode));
-    locks.lines().map(fields).find(held)?.get(4)?.parse().ok()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn holder(_file: &File) -> Option<u32> {
-    None
+    lock::take(file).map_err(|taken| {
+        Failure::usage(format!("'{}' is being written to by {taken}", path.display()))
+            .hint("wait for that run to end, or write to another file")
+    })
 }

@@ -1,13 +1,14 @@
 //! What becomes of sampled trajectories in training: stacked, averaged, or their hull (paper, appendix).
 
-use super::Entry;
 use super::trained::{Design, Trained, ablation};
+use super::{Entry, Takes};
 
 /// As the command line knows it.
 pub const ENTRY: Entry = Entry {
     name: "ablation-aggregation",
     about: "training with sampled trajectories stacked, averaged, or taken at their worst",
     paper: "table of aggregation methods, appendix",
+    takes: Takes::Trainings,
     open: |given| Ok(Box::new(Trained::new(design(), given)?)),
 };
 

@@ -1,13 +1,14 @@
 //! How far sampled trajectories stray from the reference in the course of training (paper, appendix).
 
-use super::Entry;
 use super::trained::{Design, Spread, Trained, ablation};
+use super::{Entry, Takes};
 
 /// As the command line knows it.
 pub const ENTRY: Entry = Entry {
     name: "ablation-annealing",
     about: "training with four schedules of the sampling probability q",
     paper: "table of annealing processes, appendix",
+    takes: Takes::Trainings,
     open: |given| Ok(Box::new(Trained::new(design(), given)?)),
 };
 

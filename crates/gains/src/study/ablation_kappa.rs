@@ -1,13 +1,14 @@
 //! How many trajectories are sampled in training, and whether the reference is among them (paper, appendix).
 
-use super::Entry;
 use super::trained::{Design, Spread, Trained, ablation};
+use super::{Entry, Takes};
 
 /// As the command line knows it.
 pub const ENTRY: Entry = Entry {
     name: "ablation-kappa",
     about: "training with 1, 2 to 8 or 4 trajectories, sampled or with the reference among them",
     paper: "table of κ, appendix",
+    takes: Takes::Trainings,
     open: |given| Ok(Box::new(Trained::new(design(), given)?)),
 };
 

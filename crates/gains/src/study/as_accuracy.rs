@@ -9,7 +9,8 @@ use gains_core::Network;
 use gains_core::description::{ControllerSpec, SolverSpec};
 
 use super::{
-    Axis, Case, Chart, Curve, Done, Entry, Figures, Given, Networks, Panel, Report, Study, Table, mean, shown,
+    Axis, Case, Chart, Curve, Done, Entry, Figures, Given, Networks, Panel, Report, Study, Table, Takes,
+    mean, shown,
 };
 use crate::campaign::unlimited;
 use crate::failure::Failure;
@@ -19,6 +20,7 @@ pub const ENTRY: Entry = Entry {
     name: "as-accuracy",
     about: "standard and attacked accuracy with controlled and with continuous adaptive solvers",
     paper: "table of CAS and AS, appendix",
+    takes: Takes::Classifiers,
     open: |given| Ok(Box::new(AsAccuracy::new(given)?)),
 };
 

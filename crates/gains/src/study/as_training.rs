@@ -1,14 +1,15 @@
 //! Does it matter for accuracy which solver a network is *trained* with? Standard and adversarial training with controlled and
 //! with continuous adaptive steps, under attack (paper, appendix "Comparison CAS and AS").
 
-use super::Entry;
 use super::trained::{Asked, Design, Recipe, Spread, Trained, Variant};
+use super::{Entry, Takes};
 
 /// As the command line knows it.
 pub const ENTRY: Entry = Entry {
     name: "as-training",
     about: "networks trained with controlled and with continuous adaptive solvers, under attack",
     paper: "table of CAS and AS, appendix",
+    takes: Takes::Trainings,
     open: |given| Ok(Box::new(Trained::new(design(), given)?)),
 };
 

@@ -8,8 +8,8 @@ use gains_ode::{Action, ActionSet, Grid, Moment, Tableau, controller, solve_with
 
 use super::chart::Look;
 use super::{
-    Axis, Case, Chart, Curve, Done, Entry, Figures, Given, Networks, Panel, Report, Study, Table, deviation,
-    mean, shown,
+    Axis, Case, Chart, Curve, Done, Entry, Figures, Given, Networks, Panel, Report, Study, Table, Takes,
+    deviation, mean, shown,
 };
 use crate::campaign::watch;
 use crate::failure::Failure;
@@ -19,6 +19,7 @@ pub const ENTRY: Entry = Entry {
     name: "cas-vs-as",
     about: "controlled against continuous adaptive solvers: reach, steps and errors",
     paper: "figures of section 4 and of appendix B",
+    takes: Takes::Classifiers,
     open: |given| Ok(Box::new(CasVsAs::new(given)?)),
 };
 

@@ -7,8 +7,8 @@ use gains_core::Arithmetic;
 
 use super::chart::Look;
 use super::{
-    Axis, Case, Chart, Curve, Done, Entry, Figures, Given, Networks, Panel, Report, Study, Table, middle,
-    shown,
+    Axis, Case, Chart, Curve, Done, Entry, Figures, Given, Networks, Panel, Report, Study, Table, Takes,
+    middle, shown,
 };
 use crate::campaign::unlimited;
 use crate::failure::Failure;
@@ -20,6 +20,7 @@ pub const ENTRY: Entry = Entry {
     name: "classification",
     about: "accuracies of classifiers: standard, attacked, and certified by every method",
     paper: "Table 1 and the ablation of verifiers",
+    takes: Takes::Classifiers,
     open: |given| Ok(Box::new(Classification::new(given)?)),
 };
 

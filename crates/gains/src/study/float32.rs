@@ -5,7 +5,8 @@ use std::time::Duration;
 use gains_core::Arithmetic;
 
 use super::{
-    Axis, Case, Chart, Curve, Done, Entry, Figures, Given, Networks, Panel, Report, Study, Table, mean, shown,
+    Axis, Case, Chart, Curve, Done, Entry, Figures, Given, Networks, Panel, Report, Study, Table, Takes,
+    mean, shown,
 };
 use crate::campaign::unlimited;
 use crate::failure::Failure;
@@ -17,6 +18,7 @@ pub const ENTRY: Entry = Entry {
     name: "float32",
     about: "certified margins of the float32 program against those of exact arithmetic",
     paper: "–",
+    takes: Takes::Classifiers,
     open: |given| Ok(Box::new(Float32::new(given)?)),
 };
 

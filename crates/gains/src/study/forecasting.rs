@@ -6,8 +6,8 @@ use std::time::Duration;
 use gains_core::description::Task;
 
 use super::{
-    Axis, Case, Chart, Curve, Done, Entry, Figures, Given, Networks, Panel, Report, Study, Table, mean,
-    middle, shown,
+    Axis, Case, Chart, Curve, Done, Entry, Figures, Given, Networks, Panel, Report, Study, Table, Takes,
+    mean, middle, shown,
 };
 use crate::campaign::unlimited;
 use crate::cli::{ArithmeticArg, BoundArgs, MethodArg};
@@ -20,6 +20,7 @@ pub const ENTRY: Entry = Entry {
     name: "forecasting",
     about: "errors of forecasts, and how many records are certified",
     paper: "Table 2",
+    takes: Takes::Forecasters,
     open: |given| Ok(Box::new(Forecasting::new(given)?)),
 };
 

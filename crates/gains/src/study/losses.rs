@@ -1,13 +1,14 @@
 //! What losses and beginnings of certified training that are not the paper's bring.
 
-use super::Entry;
 use super::trained::{Asked, Design, Recipe, Trained, Variant};
+use super::{Entry, Takes};
 
 /// As the command line knows it.
 pub const ENTRY: Entry = Entry {
     name: "losses",
     about: "training with SABR, MTL-, CC- and EXP-IBP, initial weights for boxes, and regularisers of their way",
     paper: "–",
+    takes: Takes::Trainings,
     open: |given| Ok(Box::new(Trained::new(design(), given)?)),
 };
 

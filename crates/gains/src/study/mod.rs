@@ -20,6 +20,7 @@ mod page;
 mod semantics;
 mod solvers;
 mod store;
+mod takes;
 mod tightness;
 mod tisode;
 mod trained;
@@ -28,6 +29,8 @@ mod trajectory_attack;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
 
 use crate::cli::{DataArgs, Global};
 use crate::failure::{Failure, Outcome};
@@ -38,7 +41,8 @@ use crate::{files, interrupt, progress, runner, tell};
 pub use chart::{Axis, Chart, Curve, Panel};
 pub use networks::{NamedModel, Networks};
 pub use page::gather;
-use store::Store;
+use store::{Question, Store};
+pub use takes::Takes;
 pub use trained::{Order, Train};
 
 /// A study as `gains study --list` shows it.
@@ -49,6 +53,8 @@ pub struct Entry {
     pub about: &'static str,
     /// Where in the paper; a dash for our own.
     pub paper: &'static str,
+    /// What it is about, and so which flags it takes.
+    pub takes: Takes,
     /// Makes it ready to run.
     pub open: fn(&Given) -> Result<Box<dyn Study>, Failure>,
 }
@@ -150,9 +156,18 @@ impl Figures {
     }
 }
 
+/// A network that a study trained, as results tell of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The folder of its training.
+    pub run: String,
+    /// The beginning of its hash, and where its images are from.
+    pub network: String,
+}
+
 /// A study that is ready to run.
 pub trait Study: Sync {
-    /// Everything besides the case that an answer depends on, in words.
+    /// Everything besides the case and its origin that an answer depends on, in words: parts with semicolons between them.
     fn setting(&self) -> String;
 
     /// The grid.
@@ -164,6 +179,11 @@ pub trait Study: Sync {
     /// The networks it trains; a study of given networks has none.
     fn orders(&self) -> Vec<&Order> {
         vec![]
+    }
+
+    /// The network of a case, where the study trains it and as soon as it is there: what the setting cannot say.
+    fn origin(&self, _case: usize) -> Option<Origin> {
+        None
     }
 
     /// What the finished cases say.
@@ -272,25 +292,21 @@ pub fn find(name: &str) -> Result<&'static Entry, Failure> {
     })
 }
 
-/// The networks a study trains, for a flag that is about them.
-fn trainings<'a>(entry: &Entry, study: &'a dyn Study, flag: &str) -> Result<Vec<&'a Order>, Failure> {
-    let orders = study.orders();
-    match orders.is_empty() {
-        true => Err(Failure::usage(format!("{flag}: the study '{}' trains no networks", entry.name))
-            .hint("leave it out; --network NAME=FILE says what this study is about")),
-        false => Ok(orders),
-    }
-}
-
 /// Prints the commands that train the networks of a study.
 pub fn commands(entry: &Entry, given: &Given) -> Outcome {
     let study = (entry.open)(given)?;
-    tell::print(
-        &trainings(entry, &*study, "--commands")?
-            .iter()
-            .map(|order| order.command() + "\n")
-            .collect::<String>(),
-    )
+    tell::print(&study.orders().iter().map(|order| order.command() + "\n").collect::<String>())
+}
+
+/// What the results of a study have to be of.
+fn question(entry: &Entry, study: &dyn Study, cases: usize) -> Question {
+    let trains = entry.takes == Takes::Trainings;
+    let origins = trains.then(|| {
+        let mut origins: Vec<Origin> = (0..cases).filter_map(|case| study.origin(case)).collect();
+        origins.dedup();
+        origins
+    });
+    Question { study: entry.name, setting: study.setting(), origins }
 }
 
 /// Runs a study in its folder: what is missing is done, then everything is told.
@@ -303,11 +319,8 @@ pub fn run(
     global: &Global,
 ) -> Outcome {
     let study = (entry.open)(given)?;
-    if !given.changes.is_empty() {
-        trainings(entry, &*study, "--set")?;
-    }
     let cases = study.cases();
-    let mut store = Store::open(folder, entry.name, &study.setting(), fresh)?;
+    let mut store = Store::open(folder, question(entry, &*study, cases.len()), fresh)?;
     let mut figures: Vec<Option<Figures>> = cases.iter().map(|case| store.earlier(&case.id())).collect();
     let missing: Vec<usize> = (0..cases.len()).filter(|&case| figures[case].is_none()).collect();
     if missing.len() < cases.len() && !global.quiet {
@@ -331,7 +344,7 @@ pub fn run(
             // What Ctrl-C cut short is done again.
             _ if interrupt::requested() => {}
             Ok((found, seconds)) => {
-                store.push(&cases[case], &found, seconds)?;
+                store.push(&cases[case], study.origin(case), &found, seconds)?;
                 figures[case] = Some(found);
             }
             Err(why) => *failed.entry(why).or_default() += 1,

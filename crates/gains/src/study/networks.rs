@@ -8,6 +8,7 @@ use crate::cli::{DataArgs, RegionArgs, SeriesArgs};
 use crate::failure::Failure;
 use crate::files;
 use crate::question::{Model, Task};
+use crate::results::{InputSetting, SubjectSetting};
 use crate::subject::{Selection, Source, Subject};
 
 /// `NAME=FILE`, or a file or bundled network that is called as it is.
@@ -62,6 +63,23 @@ struct Opened {
     name: String,
     model: Model,
     source: Source,
+    /// The beginning of its hash, and what tells its images or records from others.
+    asked: String,
+}
+
+/// What tells a collection from others, whichever of its samples are chosen.
+fn collection(setting: &SubjectSetting) -> String {
+    let SubjectSetting { data, split, forecast, inputs } = setting;
+    match (forecast, inputs) {
+        (Some(forecast), _) => forecast.question.clone(),
+        (None, Some(InputSetting { inputs_hash, box_hash, question, .. })) => {
+            let hashes = [(" ", inputs_hash), (", boxes ", box_hash)];
+            let hashes =
+                hashes.map(|(word, hash)| hash.as_ref().map_or(String::new(), |h| format!("{word}{h}")));
+            format!("{data}{}, {question}", hashes.concat())
+        }
+        (None, None) => format!("{data} ({split})"),
+    }
 }
 
 /// Networks with their images or records.
@@ -72,7 +90,7 @@ pub struct Networks {
 
 impl Networks {
     /// Reads the classifiers that were given and those of a folder of trained ones, or the bundled one of a name, and the
-    /// first `samples` images, if no others are asked for.
+    /// first `samples` images, or as many as there are, if no others are asked for.
     pub fn open(given: &Given, default: &str, samples: usize) -> Result<Self, Failure> {
         Self::for_task(Task::Classes, given, default, samples)
     }
@@ -85,8 +103,7 @@ impl Networks {
     fn for_task(task: Task, given: &Given, default: &str, samples: usize) -> Result<Self, Failure> {
         let mut data = given.data.clone();
         if data.samples.is_none() {
-            let first = format!("0..{samples}").parse::<Selection>().map_err(Failure::usage)?;
-            data.samples = Some(first);
+            data.samples = Some(Selection::first(samples));
         }
         let bundled = NamedModel { name: default.into(), path: default.into() };
         let mut wanted = given.networks.clone();
@@ -111,8 +128,11 @@ impl Networks {
                 return Err(Failure::usage(format!("'{name}' does not {kind}"))
                     .hint(format!("this study is about networks that {kind}")));
             }
-            let source = Source::open(&model, &data, &SeriesArgs::default(), &RegionArgs::default())?;
-            all.push(Opened { name, model, source });
+            let (series, region) = (SeriesArgs::default(), RegionArgs::default());
+            let source = Source::open(&model, &data, &series, &region)?;
+            let setting = source.subject(&model, &data, &series, &region)?.setting();
+            let asked = format!("{} on {}", model.network().hash, collection(&setting));
+            all.push(Opened { name, model, source, asked });
         }
         Ok(Self { all, data })
     }
@@ -132,12 +152,17 @@ impl Networks {
         self.all[network].model.network().description.dataset.as_deref().unwrap_or_default()
     }
 
-    /// Their names with the beginnings of their hashes, for the setting of a study. Which images are asked about is said
-    /// by the cases, so that a study can go on to further ones.
+    /// Their names with the beginnings of their hashes and where their images are from, for the setting of a study.
+    /// Which of the images are asked about is said by the cases, so that a study can go on to further ones.
     pub fn setting(&self) -> String {
-        let one = |opened: &Opened| format!("{} {}", opened.name, opened.model.network().hash);
-        let networks: Vec<String> = self.all.iter().map(one).collect();
-        networks.join(", ")
+        let networks: Vec<String> =
+            self.all.iter().map(|opened| format!("{} {}", opened.name, opened.asked)).collect();
+        networks.join("; ")
+    }
+
+    /// The beginning of the hash of one, and where its images are from.
+    pub fn asked(&self, network: usize) -> &str {
+        &self.all[network].asked
     }
 
     /// The images of one.
@@ -171,6 +196,7 @@ impl Networks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::InputArgs;
 
     #[test]
     fn what_is_cut_short_has_a_little_of_every_network() {
@@ -178,7 +204,31 @@ mod tests {
         let given = Given { networks: vec![network("a"), network("b")], ..Given::for_tests() };
         let networks = Networks::open(&given, "", 3).ok().unwrap();
         assert_eq!(networks.pairs(), [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2)]);
-        assert!(!networks.setting().contains("0..3"), "further images can be added");
+        let further = Networks::open(&given, "", 4).ok().unwrap();
+        assert_eq!(networks.setting(), further.setting(), "further images can be added");
+        assert!(networks.setting().contains(" on fashion-mnist (test); b "), "{}", networks.setting());
+    }
+
+    #[test]
+    fn other_images_are_another_setting_and_fewer_than_usual_are_taken_as_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = |first: u8, labels: &str| {
+            let (inputs, classes) = (folder.path().join("x.csv"), folder.path().join("y.csv"));
+            let line = |value: &dyn Fn(usize) -> String| (0..784).map(value).collect::<Vec<_>>().join(",");
+            let row = |value: u8| line(&|_| (f64::from(value) / 255.0).to_string());
+            let names = line(&|place| format!("p{place}"));
+            std::fs::write(&inputs, format!("{names}\n{}\n{}\n", row(first), row(2))).unwrap();
+            std::fs::write(&classes, format!("y\n{labels}")).unwrap();
+            let own = InputArgs { inputs: Some(inputs), labels: Some(classes), ..InputArgs::default() };
+            let given = Given { data: DataArgs { own, ..DataArgs::default() }, ..Given::for_tests() };
+            Networks::open(&given, "fashion-mnist", 20)
+                .unwrap_or_else(|failure| panic!("{}", failure.message))
+        };
+        let networks = open(1, "3\n4\n");
+        assert_eq!(networks.samples(0), [0, 1]);
+        assert_eq!(networks.setting(), open(1, "3\n4\n").setting());
+        assert_ne!(networks.setting(), open(0, "3\n4\n").setting());
+        assert_ne!(networks.setting(), open(1, "3\n5\n").setting());
     }
 
     #[test]

@@ -8,7 +8,8 @@ use gains_core::{Network, Precision, Program};
 use gains_ode::Inference;
 
 use super::{
-    Axis, Case, Chart, Curve, Done, Entry, Figures, Given, Networks, Panel, Report, Study, Table, mean, shown,
+    Axis, Case, Chart, Curve, Done, Entry, Figures, Given, Networks, Panel, Report, Study, Table, Takes,
+    mean, shown,
 };
 use crate::campaign::watch;
 use crate::failure::Failure;
@@ -19,6 +20,7 @@ pub const ENTRY: Entry = Entry {
     name: "semantics",
     about: "how far the shipped solver is from the exact flow on the region",
     paper: "–",
+    takes: Takes::Classifiers,
     open: |given| Ok(Box::new(Semantics::new(given)?)),
 };
 

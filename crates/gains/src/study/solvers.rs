@@ -6,7 +6,8 @@ use gains_core::description::{ControllerSpec, RungeKutta, SolverSpec};
 use gains_core::{Arithmetic, Network, Precision};
 
 use super::{
-    Axis, Case, Chart, Curve, Done, Entry, Figures, Given, Networks, Panel, Report, Study, Table, mean, shown,
+    Axis, Case, Chart, Curve, Done, Entry, Figures, Given, Networks, Panel, Report, Study, Table, Takes,
+    mean, shown,
 };
 use crate::campaign::{unlimited, watch};
 use crate::failure::Failure;
@@ -18,6 +19,7 @@ pub const ENTRY: Entry = Entry {
     name: "solvers",
     about: "factor, tolerance, smallest step, tableau and fixed steps: accuracy, graph size, certified accuracy, time",
     paper: "–",
+    takes: Takes::Classifiers,
     open: |given| Ok(Box::new(Solvers::new(given)?)),
 };
 

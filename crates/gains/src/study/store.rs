@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Case, Done, Figures};
+use super::{Case, Done, Figures, Origin};
 use crate::failure::{Failure, Outcome};
-use crate::files;
+use crate::{interrupt, lock};
 
-/// Larger result files are refused before they are read.
+/// Larger result files are refused.
 const LARGEST: u64 = 1 << 30;
 
 /// A finished case.
@@ -20,8 +20,21 @@ struct Line {
     study: String,
     setting: String,
     case: String,
+    /// Where the study trained the network of the case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    origin: Option<Origin>,
     figures: BTreeMap<String, f64>,
     seconds: f64,
+}
+
+/// What results have to be of.
+pub struct Question {
+    /// The study.
+    pub study: &'static str,
+    /// Its setting.
+    pub setting: String,
+    /// The networks it trained, as far as they are there; nothing if it trains none.
+    pub origins: Option<Vec<Origin>>,
 }
 
 /// The file of a study.
@@ -34,31 +47,49 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens or begins the results of a study; results of another question are refused.
-    pub fn open(folder: &Path, study: &'static str, setting: &str, fresh: bool) -> Result<Self, Failure> {
+    /// Opens or begins the results of a study, which no other process may write to meanwhile; results of another question
+    /// are refused.
+    pub fn open(folder: &Path, mut question: Question, fresh: bool) -> Result<Self, Failure> {
         std::fs::create_dir_all(folder).map_err(|error| Failure::writing(folder, &error))?;
         let path = folder.join("results.jsonl");
-        let setting = format!("{setting}; gains {}", env!("CARGO_PKG_VERSION"));
+        if std::fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
+            return Err(Failure::usage(format!("'{}' is no plain file", path.display()))
+                .hint("choose another folder with --out"));
+        }
+        let failed = |error: std::io::Error| Failure::writing(&path, &error);
+        let opened = OpenOptions::new().create(true).read(true).write(true).truncate(false).open(&path);
+        let mut file = opened.map_err(failed)?;
+        lock::take(&file).map_err(|taken| {
+            Failure::usage(format!("'{}' is being written to by {taken}", path.display()))
+                .hint("wait for that run to end, or choose another folder with --out")
+        })?;
+        question.setting.push_str(concat!("; gains ", env!("CARGO_PKG_VERSION")));
         let mut earlier = HashMap::new();
-        if path.exists() && !fresh {
-            let text = files::read_text(&path, LARGEST, "the results of a study")?;
+        let mut whole = 0;
+        if !fresh {
+            let bytes = interrupt::at_once(|| gains_data::read_bounded(&file, LARGEST));
+            let bytes = bytes.map_err(|error| Failure::reading(&path, &error))?;
             // A line that was cut short by a crash or a full disk is done again.
-            let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
-            for (number, line) in whole.lines().enumerate() {
-                let line = read(line, study, &setting).map_err(|what| {
-                    Failure::usage(format!("'{}', line {}: {what}", path.display(), number + 1)).hint(
-                        "begin anew with --fresh, or keep these results and choose another folder with --out",
+            whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+            let text = String::from_utf8_lossy(&bytes[..whole]);
+            let mut numbers = HashMap::new();
+            for (number, line) in (1..).zip(text.lines()) {
+                let place = format!("'{}', line {number}", path.display());
+                let line = question.read(line).map_err(|what| {
+                    Failure::usage(format!("{place}: {what}")).hint(
+                        "keep these results and choose another folder with --out, or begin anew with --fresh",
                     )
                 })?;
+                if let Some(first) = numbers.insert(line.case.clone(), number) {
+                    return Err(Failure::usage(format!("{place} repeats line {first}: {}", line.case))
+                        .hint("delete one of the two lines, or choose another folder with --out"));
+                }
                 earlier.insert(line.case, Figures(line.figures));
             }
-            if whole.len() < text.len() {
-                files::write_atomically(&path, whole.as_bytes())?;
-            }
         }
-        let opened = OpenOptions::new().create(true).append(!fresh).write(true).truncate(fresh).open(&path);
-        let file = opened.map_err(|error| Failure::writing(&path, &error))?;
-        Ok(Self { path, file, study, setting, earlier })
+        file.set_len(whole as u64).map_err(failed)?;
+        file.seek(SeekFrom::End(0)).map_err(failed)?;
+        Ok(Self { path, file, study: question.study, setting: question.setting, earlier })
     }
 
     /// What came out of a case before.
@@ -67,11 +98,12 @@ impl Store {
     }
 
     /// Keeps what came out of a case.
-    pub fn push(&mut self, case: &Case, figures: &Figures, seconds: f64) -> Outcome {
+    pub fn push(&mut self, case: &Case, origin: Option<Origin>, figures: &Figures, seconds: f64) -> Outcome {
         let line = Line {
             study: self.study.into(),
             setting: self.setting.clone(),
             case: case.id(),
+            origin,
             figures: figures.0.clone(),
             seconds,
         };
@@ -80,15 +112,41 @@ impl Store {
     }
 }
 
-fn read(line: &str, study: &str, setting: &str) -> Result<Line, String> {
-    let line: Line = serde_json::from_str(line).map_err(|error| format!("this is no result: {error}"))?;
-    if line.study != study {
-        return Err(format!("these are results of the study '{}'", line.study));
+impl Question {
+    /// A result, if it is one of this question.
+    fn read(&self, line: &str) -> Result<Line, String> {
+        let line: Line = serde_json::from_str(line).map_err(|error| format!("this is no result: {error}"))?;
+        if line.study != self.study {
+            return Err(format!("these are results of the study '{}'", line.study));
+        }
+        if line.setting != self.setting {
+            return Err(format!(
+                "these results are of another setting: {}",
+                apart(&line.setting, &self.setting)
+            ));
+        }
+        let Some(origins) = &self.origins else { return Ok(line) };
+        let Some(Origin { run, network }) = &line.origin else {
+            return Err("the result does not say which network it is of".into());
+        };
+        match origins.iter().find(|origin| origin.run == *run) {
+            Some(origin) if origin.network == *network => Ok(line),
+            Some(origin) => {
+                Err(format!("the result is of the network {network}; in '{run}' is now {}", origin.network))
+            }
+            None => Err(format!("the result is of the network {network}; in '{run}' is none now")),
+        }
     }
-    if line.setting != setting {
-        return Err(format!("these results are of another setting: {}", line.setting));
-    }
-    Ok(line)
+}
+
+/// The parts in which two settings differ.
+fn apart(theirs: &str, ours: &str) -> String {
+    let only = |a: &str, b: &str| {
+        let others: Vec<&str> = b.split("; ").collect();
+        let parts: Vec<&str> = a.split("; ").filter(|part| !others.contains(part)).collect();
+        if parts.is_empty() { "nothing of it".into() } else { format!("'{}'", parts.join("; ")) }
+    };
+    format!("they say {}, asked is {}", only(theirs, ours), only(ours, theirs))
 }
 
 /// All finished cases as a table.
@@ -117,18 +175,25 @@ mod tests {
         Case(vec![("n", n.to_string())])
     }
 
+    fn open(folder: &Path, study: &'static str, setting: &str, fresh: bool) -> Result<Store, Failure> {
+        Store::open(folder, Question { study, setting: setting.into(), origins: None }, fresh)
+    }
+
     #[test]
     fn finished_cases_come_back_and_a_torn_line_does_not() {
         let folder = tempfile::tempdir().unwrap();
-        let mut store = Store::open(folder.path(), "lcap", "quick", false).unwrap();
-        store.push(&case(1), &Figures::default().with("volume", 0.5), 1.0).unwrap();
-        store.push(&case(2), &Figures::default().with("volume", 0.25).with("gone", f64::NAN), 1.0).unwrap();
+        let mut store = open(folder.path(), "lcap", "quick", false).unwrap();
+        store.push(&case(1), None, &Figures::default().with("volume", 0.5), 1.0).unwrap();
+        store
+            .push(&case(2), None, &Figures::default().with("volume", 0.25).with("gone", f64::NAN), 1.0)
+            .unwrap();
         drop(store);
         let path = folder.path().join("results.jsonl");
         let mut text = std::fs::read_to_string(&path).unwrap();
         text.truncate(text.len() - 7);
-        std::fs::write(&path, text).unwrap();
-        let store = Store::open(folder.path(), "lcap", "quick", false).unwrap();
+        // Cut off inside a letter of two bytes.
+        std::fs::write(&path, [text.as_bytes(), &"κ".as_bytes()[..1]].concat()).unwrap();
+        let store = open(folder.path(), "lcap", "quick", false).unwrap();
         assert_eq!(store.earlier("n=1").unwrap().get("volume"), Some(0.5));
         assert!(store.earlier("n=2").is_none());
         assert!(std::fs::read_to_string(&path).unwrap().ends_with('\n'));
@@ -137,13 +202,63 @@ mod tests {
     #[test]
     fn results_of_another_question_are_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let mut store = Store::open(folder.path(), "lcap", "quick", false).unwrap();
-        store.push(&case(1), &Figures::default(), 1.0).unwrap();
+        let mut store = open(folder.path(), "lcap", "quick", false).unwrap();
+        store.push(&case(1), None, &Figures::default(), 1.0).unwrap();
         drop(store);
-        assert!(Store::open(folder.path(), "lcap", "full", false).is_err());
-        assert!(Store::open(folder.path(), "solvers", "quick", false).is_err());
-        let anew = Store::open(folder.path(), "lcap", "full", true).unwrap();
+        let refused = open(folder.path(), "lcap", "full", false).err().unwrap();
+        assert!(refused.message.contains("they say 'quick', asked is 'full'"), "{}", refused.message);
+        assert!(refused.hint.unwrap().contains("--out"));
+        assert!(open(folder.path(), "solvers", "quick", false).is_err());
+        let anew = open(folder.path(), "lcap", "full", true).unwrap();
         assert!(anew.earlier("n=1").is_none());
+    }
+
+    #[test]
+    fn results_of_another_trained_network_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let origin = |network: &str| Origin { run: "a-seed1".into(), network: network.into() };
+        let open = |origins: Vec<Origin>| {
+            let question = Question { study: "tisode", setting: "quick".into(), origins: Some(origins) };
+            Store::open(folder.path(), question, false)
+        };
+        // It is trained on the way.
+        let mut store = open(vec![]).unwrap();
+        store.push(&case(1), Some(origin("01 on mnist (test)")), &Figures::default(), 1.0).unwrap();
+        drop(store);
+        assert!(open(vec![origin("01 on mnist (test)")]).unwrap().earlier("n=1").is_some());
+        let refused = |origins| open(origins).err().unwrap().message;
+        let other = refused(vec![origin("01 on mnist (train)")]);
+        assert!(other.contains("in 'a-seed1' is now 01 on mnist (train)"), "{other}");
+        assert!(refused(vec![]).contains("in 'a-seed1' is none now"));
+        let mut store = open(vec![origin("01 on mnist (test)")]).unwrap();
+        store.push(&case(2), None, &Figures::default(), 1.0).unwrap();
+        drop(store);
+        assert!(refused(vec![origin("01 on mnist (test)")]).contains("does not say which network"));
+    }
+
+    #[test]
+    fn two_runs_in_one_folder_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = open(folder.path(), "lcap", "quick", false).unwrap();
+        store.push(&case(1), None, &Figures::default(), 1.0).unwrap();
+        for fresh in [false, true] {
+            let refused = open(folder.path(), "lcap", "quick", fresh).err().unwrap();
+            assert!(refused.message.contains("written to by another run"), "{}", refused.message);
+        }
+        drop(store);
+        assert!(open(folder.path(), "lcap", "quick", false).unwrap().earlier("n=1").is_some());
+    }
+
+    #[test]
+    fn a_case_that_is_there_twice_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = open(folder.path(), "lcap", "quick", false).unwrap();
+        for n in [1, 2, 1] {
+            store.push(&case(n), None, &Figures::default(), 1.0).unwrap();
+        }
+        drop(store);
+        let refused = open(folder.path(), "lcap", "quick", false).err().unwrap();
+        assert!(refused.message.contains("line 3 repeats line 1: n=1"), "{}", refused.message);
     }
 
     #[test]

@@ -6,7 +6,8 @@ use gains_core::{Arithmetic, Precision};
 
 use super::chart::Look;
 use super::{
-    Axis, Case, Chart, Curve, Done, Entry, Figures, Given, Networks, Panel, Report, Study, Table, mean, shown,
+    Axis, Case, Chart, Curve, Done, Entry, Figures, Given, Networks, Panel, Report, Study, Table, Takes,
+    mean, shown,
 };
 use crate::campaign::unlimited;
 use crate::failure::Failure;
@@ -18,6 +19,7 @@ pub const ENTRY: Entry = Entry {
     name: "tightness",
     about: "certified against attacked margins of each image, for every method",
     paper: "figure of appendix F",
+    takes: Takes::Classifiers,
     open: |given| Ok(Box::new(Tightness::new(given)?)),
 };
 

@@ -3,14 +3,15 @@
 //! The paper attacks a network that its authors published, three times as large as the certified one. Here both are
 //! trained: the steady one by the preset `mnist-tisode`, which has the regulariser on the paper's own network.
 
-use super::Entry;
 use super::trained::{Asked, Design, Recipe, Trained, Variant};
+use super::{Entry, Takes};
 
 /// As the command line knows it.
 pub const ENTRY: Entry = Entry {
     name: "tisode",
     about: "steady neural ODEs against certified and plain ones, under attack",
     paper: "table of TisODE, appendix",
+    takes: Takes::Trainings,
     open: |given| Ok(Box::new(Trained::new(design(), given)?)),
 };
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use gains_core::{Arithmetic, Precision};
 
 use super::{
-    Axis, Case, Chart, Curve, Done, Entry, Figures, Given, Networks, Panel, Report, Study, Table, mean, shown,
+    Axis, Case, Chart, Curve, Done, Entry, Figures, Given, Networks, Panel, Report, Study, Table, Takes,
+    mean, shown,
 };
 use crate::campaign::unlimited;
 use crate::failure::Failure;
@@ -16,6 +17,7 @@ pub const ENTRY: Entry = Entry {
     name: "trajectory-attack",
     about: "how often the step sizes can be changed within eps, and how often it is proved that they cannot",
     paper: "Table 3",
+    takes: Takes::Classifiers,
     open: |given| Ok(Box::new(TrajectoryAttack::new(given)?)),
 };
 

@@ -56,17 +56,14 @@ impl ImageSource {
             let dir = locate(args.data_dir.as_deref())?;
             interrupt::at_once(|| Images::load(dataset, split, &dir))?
         };
-        if selection.last() >= images.len() {
-            return Err(Failure::usage(format!(
-                "--samples asks for image {}, {dataset} ({split}) has {}",
-                selection.last(),
-                images.len()
-            ))
-            .hint(format!("use --samples 0..{}", images.len())));
-        }
+        let indices = selection.among(images.len()).map_err(|missing| {
+            let there = images.len();
+            Failure::usage(format!("--samples asks for image {missing}, {dataset} ({split}) has {there}"))
+                .hint(format!("use --samples 0..{there}"))
+        })?;
         check_shape(network, &images)?;
         let entries = Entries::new(network.input(), LayoutArg::Nchw, None);
-        Ok(Self { images, split, indices: selection.indices(), entries })
+        Ok(Self { images, split, indices, entries })
     }
 }
 

@@ -96,6 +96,11 @@ impl OwnSource {
         })
     }
 
+    /// How many samples a command was given, before there is a network.
+    pub fn given(args: &DataArgs) -> Result<usize, Failure> {
+        Ok(interrupt::at_once(|| Given::read(&args.own, false))?.inputs.samples)
+    }
+
     /// How many samples there are.
     pub fn count(&self) -> usize {
         self.values.len() / self.entries.len().max(1)
@@ -435,14 +440,10 @@ fn check_boxes(values: &[f64], lower: &[f64], upper: &[f64], entries: &Entries) 
 }
 
 fn chosen(samples: Option<&Selection>, count: usize) -> Result<Vec<usize>, Failure> {
-    match samples {
-        None => Ok((0..count).collect()),
-        Some(selection) if selection.last() < count => Ok(selection.indices()),
-        Some(selection) => {
-            Err(Failure::usage(format!("--samples asks for sample {}, there are {count}", selection.last()))
-                .hint(format!("use --samples 0..{count}")))
-        }
-    }
+    samples.map_or_else(|| Ok((0..count).collect()), |selection| selection.among(count)).map_err(|missing| {
+        Failure::usage(format!("--samples asks for sample {missing}, there are {count}"))
+            .hint(format!("use --samples 0..{count}"))
+    })
 }
 
 /// The beginning of a hash of numbers, to the last bit.

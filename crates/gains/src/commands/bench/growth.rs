@@ -20,6 +20,9 @@ use crate::table::{layout, median};
 use crate::{files, interrupt, panics, progress, tell};
 use plan::{GrowthPlan, Point};
 
+/// Seconds that a sample may take to be chosen, where a measurement may take less.
+const CHOOSING: f64 = 30.0;
+
 /// The methods compared.
 const METHODS: [Method; 2] = [Method::Gains, Method::Tight];
 

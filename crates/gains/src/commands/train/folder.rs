@@ -1,13 +1,13 @@
 //! The folder of a run: which files there are, and how they survive crashes and full disks.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::quoted;
 use crate::failure::Failure;
-use crate::files;
 use crate::output::plain;
+use crate::{files, lock};
 
 const CONFIG: &str = "config.toml";
 const METRICS: &str = "metrics.csv";
@@ -125,12 +125,12 @@ impl Folder {
     /// Two processes in one folder would destroy each other's checkpoints.
     fn lock(path: &Path, resume: String) -> Result<Self, Failure> {
         // Not every system can open or lock a folder; then care is the user's.
-        let lock = File::open(path).ok();
-        if let Some(Err(TryLockError::WouldBlock)) = lock.as_ref().map(File::try_lock) {
+        let folder = File::open(path).ok();
+        if folder.as_ref().is_some_and(|folder| lock::take(folder).is_err()) {
             return Err(Failure::new(format!("another process is training in '{}'", path.display()))
                 .hint("wait for it or stop it with Ctrl-C; other runs need another --out"));
         }
-        Ok(Self { path: path.to_path_buf(), resume, _lock: lock })
+        Ok(Self { path: path.to_path_buf(), resume, _lock: folder })
     }
 
     /// Removes what a killed process had begun to write.

@@ -16,9 +16,8 @@ use gains_core::{BoxVec, RowBlock};
 use gains_verify::curls;
 
 use super::{
-    Axis, Case, Chart, Curve, Done, Entry, Figures, Given, Panel, Report, Study, Table, mean, shown,
+    Axis, Case, Chart, Curve, Done, Entry, Figures, Given, Panel, Report, Study, Table, Takes, mean, shown,
 };
-use crate::failure::Failure;
 use crate::table::median;
 use constraints::{Affine, Bounds};
 
@@ -27,7 +26,8 @@ pub const ENTRY: Entry = Entry {
     name: "lcap",
     about: "merging linear bounds: CURLS against a linear program over sampled corners",
     paper: "section 6.3, figure of volumes and times",
-    open: |given| Ok(Box::new(Lcap::new(given)?)),
+    takes: Takes::Nothing,
+    open: |given| Ok(Box::new(Lcap::new(given))),
 };
 
 /// Bounds that are merged.
@@ -71,13 +71,10 @@ struct Lcap {
 }
 
 impl Lcap {
-    fn new(given: &Given) -> Result<Self, Failure> {
-        if !given.networks.is_empty() {
-            return Err(Failure::usage("the study lcap needs no network").hint("leave --network out"));
-        }
+    fn new(given: &Given) -> Self {
         let dimensions =
             if given.quick { vec![5, 10, 20, 30, 50, 75, 100] } else { (5..=100).step_by(5).collect() };
-        Ok(Self { dimensions, instances: given.size(10, 100) })
+        Self { dimensions, instances: given.size(10, 100) }
     }
 
     fn of(&self, case: usize) -> (usize, usize) {
@@ -276,7 +273,7 @@ mod tests {
     #[test]
     fn a_case_is_sound_and_the_program_is_not_looser() {
         let given = Given::for_tests();
-        let study = Lcap::new(&given).unwrap();
+        let study = Lcap::new(&given);
         let figures = study.work(0).unwrap();
         let ratio = figures.get("volume LP / CURLS").unwrap();
         assert!(ratio > 0.3 && ratio <= 1.0 + 1e-6, "{ratio}");

@@ -7,6 +7,7 @@
 mod ablation;
 mod order;
 
+use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -14,12 +15,14 @@ use gains_core::Arithmetic;
 
 use super::chart::Look;
 use super::{
-    Axis, Case, Chart, Curve, Done, Figures, Given, NamedModel, Networks, Panel, Report, Study, Table,
-    deviation, mean, shown,
+    Axis, Case, Chart, Curve, Done, Figures, Given, NamedModel, Networks, Origin, Panel, Report, Study,
+    Table, deviation, mean, shown,
 };
 use crate::campaign::unlimited;
+use crate::cli::DataArgs;
 use crate::failure::Failure;
 use crate::question::{Budget, Method, StepForm, Way};
+use crate::subject::OwnSource;
 pub use ablation::ablation;
 use order::slug;
 pub use order::{Order, Train};
@@ -95,18 +98,30 @@ pub struct Trained {
     design: Design,
     given: Given,
     runs: Vec<Run>,
-    samples: usize,
+    /// How many images there are if none are asked for.
+    most: usize,
+    /// Numbers of the images.
+    samples: Vec<usize>,
     radii: &'static [f64],
+}
+
+/// Numbers of the images: those asked for, or the first `most` of those that are there.
+fn samples(data: &DataArgs, most: usize) -> Result<Vec<usize>, Failure> {
+    match (&data.samples, &data.own.inputs) {
+        (_, Some(path)) if path == Path::new("-") => {
+            Err(Failure::usage("the inputs are read for each network, standard input can be read but once")
+                .hint("give a file with --inputs"))
+        }
+        (Some(samples), _) => Ok(samples.indices()),
+        (None, None) => Ok((0..most).collect()),
+        (None, Some(_)) => Ok((0..most.min(OwnSource::given(data)?)).collect()),
+    }
 }
 
 impl Trained {
     /// Looks at the networks that are there already. Of those that can only be taken the runs have to be; a run that
     /// broke down is one without a result.
     pub fn new(design: Design, given: &Given) -> Result<Self, Failure> {
-        if !given.networks.is_empty() {
-            return Err(Failure::usage("this study trains its own networks")
-                .hint("leave --network out; --trained DIR takes them from a folder"));
-        }
         let folder = given.trained.clone().unwrap_or_else(|| given.folder.join("networks"));
         if given.trained.is_some() && !folder.is_dir() {
             return Err(Failure::usage(format!("there is no folder '{}'", folder.display())).hint(
@@ -133,11 +148,13 @@ impl Trained {
             }
         }
         let radii = if given.quick { design.quick_radii } else { design.radii };
-        let samples = given.size(100, 1000);
-        let study = Self { design, given: given.clone(), runs, samples, radii };
+        let most = given.size(100, 1000);
+        let samples = samples(&given.data, most)?;
+        let study = Self { design, given: given.clone(), runs, most, samples, radii };
         for run in &study.runs {
             if run.order.model().exists() {
-                study.open(run)?;
+                let networks = study.open(run)?;
+                run.network.get_or_init(|| Ok(networks));
             } else if given.trained.is_some() && !run.order.folder.is_dir() {
                 return Err(Failure::usage(format!("there is no network '{}'", run.order.model().display()))
                     .hint(format!("train it with `{}`", run.order.command())));
@@ -149,7 +166,7 @@ impl Trained {
     fn open(&self, run: &Run) -> Result<Networks, Failure> {
         let name = self.design.variants[run.variant].name.to_string();
         let networks = vec![NamedModel { name, path: run.order.model() }];
-        Networks::open(&Given { networks, trained: None, ..self.given.clone() }, "", self.samples)
+        Networks::open(&Given { networks, trained: None, ..self.given.clone() }, "", self.most)
     }
 
     /// The network of a run, trained if it is not there yet.
@@ -178,7 +195,7 @@ impl Trained {
 
     /// Images a network is asked about.
     fn count(&self) -> usize {
-        self.given.data.samples.as_ref().map_or(self.samples, |samples| samples.indices().len())
+        self.samples.len()
     }
 
     fn names(&self) -> Vec<&'static str> {
@@ -291,7 +308,7 @@ impl Study for Trained {
             [] => String::new(),
             changes => format!("; all: {}", changes.join(" ")),
         };
-        format!("{} images; {}{all}", self.count(), variants.join("; "))
+        format!("{}{all}", variants.join("; "))
     }
 
     fn cases(&self) -> Vec<Case> {
@@ -301,7 +318,7 @@ impl Study for Trained {
             Case(vec![
                 ("variant", self.design.variants[run.variant].name.into()),
                 ("seed", run.order.seed.to_string()),
-                ("image", place.to_string()),
+                ("image", self.samples[place].to_string()),
             ])
         };
         all.map(case).collect()
@@ -311,7 +328,10 @@ impl Study for Trained {
         let (run, place) = self.of(case);
         let networks = self.ready(run)?;
         let subject = networks.subject(0).map_err(|failure| failure.message)?;
-        let sample = *subject.indices().get(place).ok_or("there are fewer images")?;
+        let sample = self.samples[place];
+        if !subject.indices().contains(&sample) {
+            return Err("there are fewer images".into());
+        }
         let word = |is: bool| if is { 1.0 } else { 0.0 };
         let correct = subject.question(sample, 0.0).is_answered(unlimited());
         let mut figures = Figures::default().with("standard", word(correct));
@@ -333,6 +353,17 @@ impl Study for Trained {
             }
         }
         Ok(figures)
+    }
+
+    /// A network that is trained on the way has its origin from then on.
+    fn origin(&self, case: usize) -> Option<Origin> {
+        let run = self.of(case).0;
+        if run.network.get().is_none() && !run.order.model().exists() {
+            return None;
+        }
+        let networks = self.ready(run).ok()?;
+        let folder = run.order.folder.file_name()?.to_string_lossy();
+        Some(Origin { run: folder.into_owned(), network: networks.asked(0).into() })
     }
 
     fn orders(&self) -> Vec<&Order> {
@@ -359,7 +390,8 @@ impl Study for Trained {
             None if self.is_whole() => "The paper's schedule and seeds.",
             None => "The paper's seeds, schedules changed.",
         };
-        let mut remarks = vec![size.to_string()];
+        let mut remarks =
+            vec![size.to_string(), format!("Each network was asked about {} images.", self.count())];
         if !self.given.changes.is_empty() {
             remarks.push(format!("Changed in every training: {}.", self.given.changes.join(", ")));
         }

@@ -11,7 +11,7 @@ use crate::commands::train::setting;
 
 /// A study that is given a network instead of training it, the bundled one for every order, and one image, which
 /// that network gets right.
-pub fn with_bundled(folder: &std::path::Path) -> Given {
+pub fn with_bundled(folder: &Path) -> Given {
     let train = |order: &Order| {
         std::fs::create_dir_all(&order.folder).map_err(|error| Failure::writing(&order.folder, &error))?;
         std::fs::write(order.model(), bundled::MODELS[0].bytes)
@@ -128,6 +128,39 @@ fn what_is_set_besides_is_set_in_all_trainings_and_is_part_of_the_question() {
     assert!(study.orders().iter().all(|order| order.changes == ["batch=64", "batch=32"]));
     assert!(study.setting().ends_with("all: batch=32"));
     assert!(!study.is_whole());
+}
+
+/// What an image's result is called does not depend on which others are asked about.
+#[test]
+fn images_go_by_their_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let asked = |samples: &str| {
+        let mut given = with_bundled(folder.path());
+        given.data.samples = samples.parse().ok();
+        Trained::new(design(), &given)
+    };
+    let images = |study: &Trained| study.cases().iter().map(|case| case.0[2].1.clone()).collect::<Vec<_>>();
+    let (first, further) = (asked("0..2").unwrap(), asked("1..3,7").unwrap());
+    assert_eq!(
+        (images(&first), images(&further)),
+        (vec!["0".into(), "1".into()], vec!["1".into(), "2".into(), "7".into()])
+    );
+    assert_eq!(first.setting(), further.setting());
+    assert_eq!(first.work(1).unwrap(), further.work(0).unwrap());
+}
+
+/// Before the network is there nothing is known of it; a run that goes on finds the same.
+#[test]
+fn a_network_is_the_origin_of_results_as_soon_as_it_is_trained() {
+    let folder = tempfile::tempdir().unwrap();
+    let given = with_bundled(folder.path());
+    let study = Trained::new(design(), &given).unwrap();
+    assert_eq!(study.origin(0), None);
+    study.work(0).unwrap();
+    let origin = study.origin(0).unwrap();
+    assert_eq!(origin.run, "quick-sin-0.1-κ-seed12345");
+    assert!(origin.network.ends_with(" on fashion-mnist (test)"), "{}", origin.network);
+    assert_eq!(Trained::new(design(), &given).unwrap().origin(0), Some(origin));
 }
 
 #[test]

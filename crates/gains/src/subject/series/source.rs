@@ -240,22 +240,10 @@ impl SeriesSet<'_> {
     /// The indices asked for, all of them in the part.
     pub fn indices(&self, asked: Option<&Selection>) -> Result<Vec<usize>, Failure> {
         let there = self.forecasts.len(self.part);
-        let selection = match asked {
-            Some(selection) => selection.clone(),
-            None => {
-                let all = Selection::hundred().indices().into_iter().filter(|i| *i < there).collect();
-                return Ok(all);
-            }
-        };
-        if selection.last() >= there {
-            return Err(Failure::usage(format!(
-                "--samples asks for record {}, the {} part has {there}",
-                selection.last(),
-                self.part
-            ))
-            .hint(format!("use --samples 0..{there}")));
-        }
-        Ok(selection.indices())
+        asked.unwrap_or(&Selection::first(100)).among(there).map_err(|missing| {
+            Failure::usage(format!("--samples asks for record {missing}, the {} part has {there}", self.part))
+                .hint(format!("use --samples 0..{there}"))
+        })
     }
 
     /// One record.
