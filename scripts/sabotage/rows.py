@@ -973,7 +973,7 @@ CHECKER = [
     ("check-overflow", "tangents are looked for between ends whose distance overflows", CHECK + "curve.rs",
      "if p.is_nan() {", "if p.is_infinite() {", "check-lib:curve"),
     ("check-kinds", "numbers are taken for names of layers, and lists for objects", CHECK + "network.rs",
-     "if !in_kind(&written, ", "if written.is_null() && !in_kind(&written, ", "check-numbers"),
+     "if !in_kind(&written, ", "if !in_kind(&written, &written) && !in_kind(&written, ", "check-numbers"),
     ("check-name-twice", "of two tensors of one name the last counts", CHECK + "safetensors.rs",
      "if all.insert(name, value).is_some() {", "if all.insert(name, value).is_some() && all.is_empty() {", "check-lib:safetensors"),
     ("check-announced-ball", "what a ball holds still is said to vary", CHECK + "proof.rs",
