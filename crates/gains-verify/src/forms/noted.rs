@@ -219,21 +219,15 @@ fn pairs(set: Symbol, arriving: &[Symbol], notes: &Notes, joins: &mut Vec<(usize
 
 #[cfg(test)]
 mod tests {
-    use gains_core::description::{ControlledSpec, RungeKutta};
-    use gains_ode::Tableau;
+    use gains_core::description::RungeKutta;
+    use gains_testkit::controlled;
 
     use super::*;
 
     #[test]
     fn claims_about_errors_are_wide_and_lead_to_the_same_places() {
-        let spec = ControlledSpec {
-            factor: 2,
-            tolerance: 0.01,
-            initial_step: 0.3,
-            minimum_step: 0.1,
-            rejections_after_clipping: 1,
-        };
-        let grid = Grid::controlled(&spec, Tableau::of(RungeKutta::Dopri5), 1.0);
+        let grid =
+            Grid::new(&controlled(RungeKutta::Dopri5, 2, 0.01, 0.3, 1)).expect("its steps are on a grid");
         let start = grid.line.start();
         let Some((_, gains_ode::timeline::Moment::At(clipped))) =
             grid.branches(&start, grid.decide(&start, Interval::point(0.0))).next()
