@@ -24,6 +24,7 @@ mod header;
 mod kinds;
 mod layers;
 mod names;
+mod wording;
 
 /// Metadata key the description is stored under.
 const KEY: &str = "gains";
@@ -199,7 +200,7 @@ pub(crate) fn parse_description(text: &str) -> Result<Description, ModelError> {
     let description: Description = serde_json::from_str(text).map_err(|error| {
         let layer =
             serde_json::from_str(text).ok().and_then(|value: serde_json::Value| wrong_layer(&value, ""));
-        ModelError::Description(layer.unwrap_or_else(|| error.to_string()))
+        ModelError::Description(layer.unwrap_or_else(|| wording::plain(&error)))
     })?;
     meant(text, &description)?;
     let description = facts::of_the_first_version(description);
@@ -223,11 +224,15 @@ fn meant(text: &str, description: &Description) -> Result<(), ModelError> {
 /// The innermost layer that is none, by its place, and what is wrong with it: the parser knows of a layer only where it
 /// ends.
 fn wrong_layer(value: &serde_json::Value, place: &str) -> Option<String> {
-    ["layers", "dynamics"].into_iter().find_map(|key| {
-        value.get(key)?.as_array()?.iter().enumerate().find_map(|(at, layer)| {
-            let place = format!("{place}{key}[{at}]");
+    let of = |key: &str| value.get(key).map(|list| (format!("{place}{key}"), list));
+    let branches = value.get("branches").and_then(|list| list.as_array()).into_iter().flatten().enumerate();
+    let branches = branches.map(|(at, list)| (format!("{place}branches[{at}]"), list));
+    ["layers", "dynamics"].into_iter().filter_map(of).chain(branches).find_map(|(list, layers)| {
+        layers.as_array()?.iter().enumerate().find_map(|(at, layer)| {
+            let place = format!("{list}[{at}]");
             let error = serde_json::from_value::<LayerSpec>(layer.clone()).err()?;
-            wrong_layer(layer, &format!("{place}.")).or_else(|| Some(format!("{place}: {error}")))
+            let inside = wrong_layer(layer, &format!("{place}."));
+            inside.or_else(|| Some(format!("{place}: {}", wording::plain(&error))))
         })
     })
 }

@@ -18,6 +18,15 @@ pub enum ModelCommand {
     },
     /// The bundled networks
     List,
+    /// Write a bundled network to a model file, for other programs: `gains-check` among them
+    Export {
+        /// Name of a bundled network (`gains model list`)
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Where to write it [default: NAME.safetensors]
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
     /// Turn weights that another program saved into a model file
     Import(ImportArgs),
     /// Make a network with a continuous adaptive solver certifiable, and show what the settings cost

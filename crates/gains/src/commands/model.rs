@@ -4,9 +4,11 @@ mod adapt;
 mod import;
 pub mod show;
 
+use std::path::{Path, PathBuf};
+
 use crate::cli::{Global, ModelCommand};
-use crate::failure::Outcome;
-use crate::output::print;
+use crate::failure::{Failure, Outcome};
+use crate::output::{print, say};
 use crate::table::layout;
 use crate::{bundled, files};
 
@@ -15,6 +17,7 @@ pub fn run(command: &ModelCommand, global: &Global) -> Outcome {
     match command {
         ModelCommand::Show { file } => print(&show::describe(&files::load_model(file.as_deref())?)),
         ModelCommand::List => list(),
+        ModelCommand::Export { name, out } => export(name, out.as_deref(), global),
         ModelCommand::Import(args) => import::run(args, global),
         ModelCommand::Adapt(args) => adapt::run(args, global),
     }
@@ -29,4 +32,14 @@ fn list() -> Outcome {
         about.push_str(&format!("\n{}\n  {}", entry.name, entry.about));
     }
     print(&format!("{}{about}\n", layout(&["name", "hash", "parameters"], &rows)))
+}
+
+fn export(name: &str, out: Option<&Path>, global: &Global) -> Outcome {
+    let Some(entry) = bundled::MODELS.iter().find(|entry| entry.name == name) else {
+        let failure = Failure::new(format!("there is no bundled network '{name}'"));
+        return Err(failure.hint("`gains model list` names them; a model file of yours is one already"));
+    };
+    let out = out.map_or_else(|| PathBuf::from(format!("{name}.safetensors")), Path::to_path_buf);
+    files::write_atomically(&out, entry.bytes)?;
+    if global.quiet { Ok(()) } else { say!("wrote {}", out.display()) }
 }

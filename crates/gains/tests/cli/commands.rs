@@ -74,6 +74,18 @@ fn bundled_models_go_by_their_names() {
 }
 
 #[test]
+fn bundled_models_are_written_to_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = gains(&["model", "export", "pond"]).current_dir(folder.path()).output().unwrap();
+    assert_eq!(stdout(&output), "wrote pond.safetensors\n", "{}", stderr(&output));
+    let file = folder.path().join("pond.safetensors");
+    assert_eq!(ok(&["model", "show", text(&file)]), ok(&["model", "show", "pond"]));
+    let elsewhere = folder.path().join("none/pond");
+    fails(&["model", "export", "pond", "--out", text(&elsewhere)], 1, "none");
+    fails(&["model", "export", "imagenet"], 1, "gains model list");
+}
+
+#[test]
 fn predictions_agree_in_both_precisions() {
     let answers = |precision: &str| -> Vec<(u64, Vec<f64>)> {
         ok(&["predict", "--json", "--samples", "0..20", "--precision", precision, "--quiet"])
