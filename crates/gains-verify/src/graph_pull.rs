@@ -11,7 +11,7 @@ use gains_core::dag::Node;
 use gains_core::interval::Centred;
 use gains_core::operator::curve::CurveKnown;
 use gains_core::operator::{ChangeKnown, Elementwise, Known, Steering};
-use gains_core::program::Flight;
+use gains_core::program::{Flight, Trace};
 use gains_core::relaxation::Lines;
 use gains_core::{
     Arithmetic, BoxVec, Interval, LowerSlope, OdeBlock, Operator, Relaxation, RowBlock, Rows, Support,
@@ -226,16 +226,18 @@ impl<'a> GraphPull<'a> {
         Self { notes: Notes::Shares, ..self }.pull_with_ledger(rows, kinds)
     }
 
-    /// A row on the initial state below `sign` times one entry of a value of the dynamics, at the initial time. `None` if
-    /// the entry does not matter there.
+    /// A row on the initial state below `sign` times one entry of a value that the dynamics make, at the initial time. `None`
+    /// if the entry does not matter there.
     pub fn entry_row(&self, value: usize, entry: usize, sign: f64) -> Option<RowBlock> {
-        let passage = &self.graph.vertices.first()?.trace.stages.first()?.value;
-        let entry = entry as u32;
-        passage.trace.entries(value)?.binary_search(&entry).ok()?;
-        self.entry_rows(value, &[entry], &[sign], LowerSlope::MinArea)
+        if value < self.block.dynamics.inputs().len() {
+            return None;
+        }
+        self.entry_rows(value, &[entry as u32], &[sign], LowerSlope::MinArea)
     }
 
-    /// The same for several entries that matter there, all of them for one sign after the other.
+    /// The same for several entries, all of them for one sign after the other. `None` if one of them does not matter there:
+    /// rows lose such entries on their way, which is no loss where what takes them is identically zero, but these rows
+    /// begin with them and would say that the entry is.
     pub fn entry_rows(
         &self,
         value: usize,
@@ -244,6 +246,9 @@ impl<'a> GraphPull<'a> {
         slope: LowerSlope,
     ) -> Option<RowBlock> {
         let passage = &self.graph.vertices.first()?.trace.stages.first()?.value;
+        if !entries.iter().all(|&entry| matters(&passage.trace, value, entry)) {
+            return None;
+        }
         let dynamics = &self.block.dynamics;
         let on = Support::entries(dynamics.shape(value), entries.into());
         let n = entries.len();
@@ -281,8 +286,10 @@ impl<'a> GraphPull<'a> {
         let of_node = |(index, (_, node)): (usize, (usize, &Node<Operator>))| {
             let curve = known(index)?;
             let open = |k: &usize| curve.before.lower[*k] < 0.0 && curve.before.upper[*k] > 0.0;
-            let on = curve.on.indices();
-            Some((node.from[0], (0..on.len()).filter(open).map(|k| on[k]).collect()))
+            let (argument, on) = (node.from[0], curve.on.indices());
+            let open = (0..on.len()).filter(open).map(|k| on[k]);
+            let trace = &stage?.value.trace;
+            Some((argument, open.filter(|&entry| matters(trace, argument, entry)).collect()))
         };
         self.block.dynamics.nodes().enumerate().filter_map(of_node).collect()
     }
@@ -556,6 +563,11 @@ impl<'a> GraphPull<'a> {
         }
         Ok(Some(std::mem::take(&mut rows.coefficients)))
     }
+}
+
+/// Whether rows keep their coefficients on an entry of a value on their way back.
+fn matters(trace: &Trace, value: usize, entry: u32) -> bool {
+    trace.entries(value).is_none_or(|needed| needed.binary_search(&entry).is_ok())
 }
 
 /// Divides coefficients on a stage's slope into what leaves the chain and what stays. Together they are the coefficients,

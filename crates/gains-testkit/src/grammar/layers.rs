@@ -198,8 +198,14 @@ impl<'a> Author<'a> {
     }
 
     fn clamp(&mut self) -> LayerSpec {
-        let (low, high) =
-            self.choices.pick(&[(-1.0, 1.0), (-0.1, 0.3), (0.5, 2.0), (0.25, 0.25), (-1e15, 0.0)]);
+        let (low, high) = self.choices.pick(&[
+            (-1.0, 1.0),
+            (-0.1, 0.3),
+            (0.5, 2.0),
+            (0.25, 0.25),
+            (0.0, 0.0),
+            (-1e15, 0.0),
+        ]);
         if self.choices.chance(50) {
             LayerSpec::Clamp { low, high }
         } else {

@@ -1,9 +1,10 @@
 //! Faults that were found once, each with its smallest example.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use gains_core::affine::Conv2d;
-use gains_core::description::{LayerSpec, RungeKutta, SolverSpec};
+use gains_core::description::{Join, LayerSpec, RungeKutta, SolverSpec};
 use gains_core::model_file::Tensors;
 use gains_core::operator::sum::Sum;
 use gains_core::{
@@ -13,9 +14,9 @@ use gains_core::{
 use gains_ode::Inference;
 use gains_testkit::{Gardener, Kinds, Model, fixed, linear};
 use gains_verify::property::LinearRow;
-use gains_verify::{Budget, Problem, Property, Reason, Region, Settings, Stage, Verdict, Verifier};
+use gains_verify::{Budget, Method, Problem, Property, Reason, Region, Settings, Stage, Verdict, Verifier};
 
-use crate::region::{METHODS, MODES, RowsOf, analyse, point, value};
+use crate::region::{METHODS, MODES, RowsOf, analyse, certify, point, value};
 
 fn first_output() -> RowsOf {
     RowsOf::new(&[&[1.0, 0.0], &[-1.0, 0.0]])
@@ -333,5 +334,60 @@ fn products_that_underflow_are_not_zero() {
         let settings = Settings { stages: vec![Stage::Bound(method)], ..Settings::default() };
         let report = Verifier::new(settings).decide(&problem, Budget::default());
         assert!(!matches!(report.verdict, Verdict::Verified), "{method:?}: {:?}", report.margin);
+    }
+}
+
+/// A clamp to 0 in the dynamics, with a function behind it that is not 0 there: rows that began at the clamp's argument lost
+/// it on their way, so that the argument counted as 0 at the start, and parts where it is not counted as empty.
+#[test]
+fn what_a_clamp_makes_zero_is_not_zero_itself() {
+    /// Where the decoder's needle is, which no row sees: 20,000 times as steep as the rest.
+    const NEEDLE: f64 = 0.6;
+    let behind = [LayerSpec::Sigmoid {}, LayerSpec::Cos {}, LayerSpec::Softplus {}];
+    for (behind, value) in behind.into_iter().zip([0.5, 1.0, 2f64.ln()]) {
+        let mut tensors = Tensors::new();
+        let mut line =
+            |name: &str, weights: &[&[f64]], bias: &[f64]| linear(&mut tensors, name, weights, bias, false);
+        let branches = vec![
+            vec![
+                line("a", &[&[1.0, 0.0]], &[0.01]),
+                LayerSpec::Clamp { low: 0.0, high: 0.0 },
+                behind.clone(),
+                line("b", &[&[0.001], &[0.001]], &[0.0, 0.0]),
+            ],
+            vec![line("c", &[&[-0.001, 0.0], &[0.0, -0.001]], &[0.0, 0.0])],
+        ];
+        // Inputs that do nothing keep the region from being halved instead.
+        let mut sum = [0.0; 70];
+        let mut difference = sum;
+        (sum[0], sum[1]) = (1.0, 1.0);
+        (difference[0], difference[1]) = (1.0, -1.0);
+        let layers = vec![
+            line("in", &[&sum, &difference], &[0.0, 0.0]),
+            LayerSpec::Tanh {},
+            LayerSpec::Ode {
+                dynamics: vec![LayerSpec::Parallel { branches, join: Join::Add }],
+                solver: fixed(RungeKutta::Euler, 1),
+            },
+            line("d", &[&[1.0, 0.0], &[0.0, 1.0]], &[-NEEDLE, 2.0]),
+            LayerSpec::Absolute {},
+            line("e", &[&[-2e4, 0.0], &[0.0, 1.0]], &[1.0, 0.0]),
+            LayerSpec::Relu {},
+            line("out", &[&[-5.0, 2.0], &[0.0, 0.0]], &[-1.0, 0.0]),
+        ];
+        let network = Model::new(Shape::flat(70), layers, tensors, 2).network();
+        // z = tanh(x₀ + x₁) is at the needle after one step of 0.001 (f(0) − z).
+        let mut x = [0.0; 70];
+        x[..2].fill(0.5 * ((NEEDLE - 0.001 * value) / 0.999).atanh());
+        let output = Inference::run(&network, &x, Precision::Float64).expect("the network runs").output;
+        assert!(output[0] < output[1], "{behind:?}: {output:?}");
+        for last in [Stage::Branch, Stage::Race] {
+            let stages = vec![Stage::Bound(Method::Tight), last];
+            let settings = Settings { stages, ..Settings::default() };
+            let budget = Budget { timeout: Some(Duration::from_secs(3)), ..Budget::default() };
+            let sample = (&[0.0; 70][..], 0, 1.0);
+            let report = certify(&network, sample, Interval::new(-1.0, 1.0), &settings, budget);
+            assert!(!matches!(report.verdict, Verdict::Verified), "{behind:?}: {:?}", report.margin);
+        }
     }
 }
