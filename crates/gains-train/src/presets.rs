@@ -112,7 +112,7 @@ presets! {
     "physionet-24h-provable-0.2", "physionet-provable", Ahead(24.0, 0.2),
         "Table 2: 24 hours ahead, provable training against eps 0.2";
     "physionet-6h-provable-0.4", "physionet-provable", Ahead(6.0, 0.4), "6 hours ahead at eps 0.2, beyond the paper";
-    "physionet-12h-provable-0.25", "physionet-provable", Ahead(12.0, 0.25),
+    "physionet-12h-provable-0.3", "physionet-provable", Ahead(12.0, 0.3),
         "12 hours ahead at eps 0.2, beyond the paper";
     "physionet-24h-provable-0.3", "physionet-provable", Ahead(24.0, 0.3),
         "24 hours ahead at eps 0.2, beyond the paper";
