@@ -1,5 +1,6 @@
 //! The command line, defined once; the help texts are generated from here.
 
+mod apart;
 mod attack;
 mod bench;
 mod bounds;
@@ -24,6 +25,7 @@ mod values;
 
 use clap::{Args, Parser, Subcommand};
 
+pub use apart::apart;
 pub use attack::{AttackArgs, AttackSettings};
 pub use bench::{BenchArgs, BenchStudy, GrowthArgs};
 pub use bounds::{ArithmeticArg, BoundArgs, LossArg, MethodArg, PrecisionArg, StepFormArg};

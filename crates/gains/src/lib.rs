@@ -29,17 +29,21 @@ mod tell;
 
 use std::ffi::OsString;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 
 use cli::{Cli, Command};
 use failure::Failure;
 
 /// Runs the program: `arguments` are its name and what was typed behind it. Returns the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    let cli = match Cli::try_parse_from(arguments) {
-        Ok(cli) => cli,
+    let matches = Cli::command().try_get_matches_from(arguments);
+    let (cli, matches) = match matches.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches))) {
+        Ok(both) => both,
         Err(error) => return explain(&error),
     };
+    if let Err(failure) = cli::apart(&matches) {
+        return report(&failure);
+    }
     interrupt::install();
     let global = cli.global;
     let outcome = match cli.command {

@@ -175,6 +175,8 @@ impl<'de> Visitor<'de> for ReadTerms {
 impl Spec {
     /// Reads a property file; says what is wrong, and where in it.
     pub fn parse(text: &str) -> Result<Self, String> {
+        let written: Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
+        are_objects(&written, "")?;
         let raw: RawFile = serde_json::from_str(text).map_err(|e| e.to_string())?;
         if let Some(format) = raw.format.filter(|format| format != FORMAT) {
             return Err(format!("its format is '{format}', not '{FORMAT}'"));
@@ -183,14 +185,31 @@ impl Spec {
             return Err(format!("its version is {version}, this program reads version 1"));
         }
         let require = clause(raw.require, "require")?;
-        let short = serde_json::from_str::<Value>(text).map(|value| value.to_string());
-        Ok(Self { scale: raw.scale, require, text: short.map_err(|e| e.to_string())? })
+        Ok(Self { scale: raw.scale, require, text: written.to_string() })
     }
 
     /// The file in one line.
     pub fn text(&self) -> &str {
         &self.text
     }
+}
+
+/// Refuses lists where the format has objects: derived parsers take what is in them in the order in which they list keys.
+fn are_objects(value: &Value, at: &str) -> Result<(), String> {
+    let Value::Object(entries) = value else {
+        return Err(format!("{} is not an object", if at.is_empty() { "it" } else { at }));
+    };
+    entries.iter().try_for_each(|(key, inside)| {
+        let place = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
+        match (key.as_str(), inside) {
+            ("all" | "any" | "of", Value::Array(list)) => {
+                let mut clauses = list.iter().enumerate();
+                clauses.try_for_each(|(i, clause)| are_objects(clause, &format!("{place}[{i}]")))
+            }
+            ("require" | "not", clause) => are_objects(clause, &place),
+            _ => Ok(()),
+        }
+    })
 }
 
 fn clause(raw: RawClause, at: &str) -> Result<Clause, String> {

@@ -197,7 +197,11 @@ fn table(path: &Path, columns: &[&str]) -> Result<Vec<(String, Vec<f64>)>, Failu
     };
     if !fits {
         return Err(Failure::usage(format!("'{}' does not hold {}", path.display(), columns.join(" and ")))
-            .hint(format!("give a .csv with the columns feature,{}", columns.join(","))));
+            .hint(format!(
+                "give a .csv with the columns feature,{}, or an array with a row of {} for each entry",
+                columns.join(","),
+                columns.len()
+            )));
     }
     let name = |at: usize| match read.labels.as_ref().map(|names| &names[at]) {
         Some(Label::Name(name)) => name.clone(),

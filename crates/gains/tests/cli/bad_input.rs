@@ -148,3 +148,27 @@ fn a_full_disk_stops_the_run() {
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("No space left"), "{}", stderr(&output));
 }
+
+/// A file that is read is not written: it would be lost.
+#[test]
+fn what_is_read_is_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = model_file(folder.path());
+    let table = folder.path().join("table.csv");
+    let rows = "a,b\n1,2\n3,4\n";
+    std::fs::write(&table, rows).unwrap();
+    let (model, table) = (text(&model), text(&table));
+    let also = folder.path().join(".").join("table.csv");
+    for args in [
+        &["attack", "--model", model, "--samples", "0", "--out", model][..],
+        &["trajectory", "--model", model, "--svg", model],
+        &["data", "prepare", "csv", table, "--out", text(&also)],
+        &["model", "import", model, "--description", table, "--out", table],
+        &["eval", "--model", model, "--inputs", table, "--out", table],
+        &["certify", "--model", model, "--feature-eps", table, "--out", table],
+    ] {
+        fails(args, 2, "which is read");
+    }
+    assert_eq!(std::fs::read(model).unwrap(), MODEL);
+    assert_eq!(std::fs::read_to_string(table).unwrap(), rows);
+}

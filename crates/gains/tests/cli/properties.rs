@@ -171,6 +171,9 @@ fn properties_that_cannot_be_meant_are_refused() {
     refused(r#"{"require": {"sum": {"bag": 1, "bag": 2}, "above": 0}}"#, "names output 'bag' twice");
     refused(r#"{"require": {"all": []}}"#, "require.all: the list is empty");
     refused(r#"{"require": {"output": 1, "over": 0}}"#, "unknown field `over`");
+    refused(r#"["gains-property", 1, "n", "data", {"top": 2}]"#, "it is not an object");
+    refused(r#"{"require": [[{"top": 1}]]}"#, "require is not an object");
+    refused(r#"{"require": {"all": [{"top": 1}, [[{"top": 2}]]]}}"#, "require.all[1] is not an object");
     let many = format!(r#"{{"require": {{"all": [{}]}}}}"#, vec![r#"{"lead": 1}"#; 1001].join(","));
     refused(&many, "10010 linear constraints");
     refused(r#"{"require": {"output": 1, "within": 1, "from": "target"}}"#, "the sample has no target");
