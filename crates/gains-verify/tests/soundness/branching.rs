@@ -639,6 +639,7 @@ fn joined_states_know_only_what_all_of_them_know() {
         room: Room::None,
         clock: Clock::start(Budget::default()),
         bytes: 0,
+        nonzero: Default::default(),
     };
     let mut random = fastrand::Rng::with_seed(406);
     for round in 0..200 {
@@ -685,6 +686,7 @@ fn stages_are_carried_on_in_exact_arithmetic_only() {
             room: Room::None,
             clock: Clock::start(Budget::default()),
             bytes: 0,
+            nonzero: Default::default(),
         };
         let next = gains_ode::Carrier::step(&mut steps, &start, 0.0, 0.125, true).unwrap();
         assert_eq!(next.state.inner.is_some(), carried, "{rule:?} {arithmetic}");
