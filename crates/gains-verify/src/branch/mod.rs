@@ -291,7 +291,7 @@ impl<'a, 't> Brancher<'a, 't> {
                 if late() {
                     break;
                 }
-                clock.check(self.task.held)?;
+                clock.check(self.task.held + size_of::<f64>() * held)?;
                 let ([low, high], rows) = self.initial_ends(&ode, value, some, bounds);
                 if held + rows.coefficients.len() <= AT_A_TIME {
                     held += rows.coefficients.len();
