@@ -366,12 +366,12 @@ impl<'a, 't> Brancher<'a, 't> {
         part.started = ends;
     }
 
-    /// From now on only counterexamples matter in a part where one row is open, and all rows must hold: inputs at which that
-    /// row is at most a small positive number. So is what lies below the row.
+    /// From now on only counterexamples matter in a part where one row is open: inputs at which that row is at most a small
+    /// positive number. So is what lies below the row.
     fn pursue(&self, part: &mut Part) {
         let [target] = &part.targets[..] else { return };
         let open = target.bound < 0.0 && target.bound.is_finite();
-        if !open || target.at_input.count == 0 || !self.task.property.is_conjunction() {
+        if !open || target.at_input.count == 0 {
             return;
         }
         let beyond = part.pursuit.as_ref().map_or(BEYOND * -target.bound, |pursuit| pursuit.beyond);
