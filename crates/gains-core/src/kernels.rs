@@ -107,6 +107,17 @@ vectorised! {
 }
 
 vectorised! {
+    /// What another row is at the corner of a centred box at which a row is least.
+    pub fn at_lowest_corner(row: &[f64], other: &[f64], centre: &[f64], radius: &[f64]) -> f64 {
+        let n = row.len();
+        let (other, centre, radius) = (&other[..n], &centre[..n], &radius[..n]);
+        sums!(n, i, [
+            value += other[i] * if row[i] < 0.0 { centre[i] + radius[i] } else { centre[i] - radius[i] },
+        ]).0
+    }
+}
+
+vectorised! {
     /// `y += factor·x`.
     pub fn add_scaled(y: &mut [f64], factor: f64, x: &[f64]) -> () {
         for (y, x) in y.iter_mut().zip(x) {
@@ -182,6 +193,25 @@ vectorised! {
             let r = r + f64::EPSILON * (c.abs() + r);
             centre[i] = c - r;
             radius[i] = c + r;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_corner_is_where_the_row_is_least() {
+        let mut random = fastrand::Rng::with_seed(61);
+        for n in [0, 1, 7, 8, 21] {
+            let mut numbers = || (0..n).map(|_| 2.0 * random.f64() - 1.0).collect::<Vec<f64>>();
+            let (row, other, centre, mut radius) = (numbers(), numbers(), numbers(), numbers());
+            radius.iter_mut().for_each(|r| *r = r.abs());
+            let least = |i: usize| if row[i] < 0.0 { centre[i] + radius[i] } else { centre[i] - radius[i] };
+            let expected: f64 = (0..n).map(|i| other[i] * least(i)).sum();
+            let found = at_lowest_corner(&row, &other, &centre, &radius);
+            assert!((found - expected).abs() <= 1e-14 * (1.0 + n as f64), "{found} and {expected}");
         }
     }
 }

@@ -4,6 +4,8 @@ mod bound;
 mod claims;
 mod steering;
 
+use std::cell::RefCell;
+
 use gains_core::affine_form::{AffineForm, Symbols};
 use gains_core::arithmetic::keeps_subnormal_numbers;
 use gains_core::program::{Flight, Way};
@@ -308,6 +310,7 @@ impl<'a> Analysis<'a> {
             room: self.room,
             clock: self.clock,
             bytes: self.held,
+            nonzero: RefCell::default(),
         };
         let limits = Limits { vertices: self.clock.budget().vertices, stop: &|| false };
         let start = Reach::assuming(self.values[from].clone(), &ode.block, assumed);

@@ -91,12 +91,8 @@ impl Domain {
 
     /// The left side of a half-space where the row is smallest over the box.
     fn at_minimiser(&self, row: &[f64], cut: &HalfSpace) -> f64 {
-        let mut value = cut.constant;
-        for (i, c) in cut.coefficients.iter().enumerate() {
-            let radius = self.centred.radius[i];
-            value += c * (self.centred.centre[i] + if row[i] < 0.0 { radius } else { -radius });
-        }
-        value
+        let Centred { centre, radius } = &self.centred;
+        cut.constant + kernels::at_lowest_corner(row, &cut.coefficients, centre, radius)
     }
 
     /// The multiplier at which the bound of `row + β·cut` over the box stops rising.

@@ -11,7 +11,7 @@ use gains_ode::Inference;
 use crate::analysis::{Analysis, Bounds};
 use crate::attack::{Attack, AttackLoss, Hunt};
 use crate::bisect::Bisection;
-use crate::branch::{Branched, Brancher, Task};
+use crate::branch::{Branched, Brancher, Lean, Task};
 use crate::limits::{Budget, Clock, Reason};
 use crate::looseness::Looseness;
 use crate::method::Method;
@@ -461,6 +461,14 @@ impl Verifier {
         self.settings.stages.contains(&Stage::Race)
     }
 
+    /// What is behind the front, without what is zero over the whole region; nothing where that does not pay, or takes too long.
+    fn lean(&self, behind: &Program, region: &BoxVec, clock: Clock<'_>) -> Option<Lean> {
+        if self.settings.arithmetic != Arithmetic::Real {
+            return None;
+        }
+        Lean::new(behind, region, clock).ok().flatten()
+    }
+
     /// Case distinctions on what is left open by an analysis.
     fn branch(
         &self,
@@ -477,9 +485,14 @@ impl Verifier {
         let rows = problem.property.rows(program.output_shape());
         let start = program.odes().next().and_then(|(value, _)| program.node(value)).map(|node| node.from[0]);
         let behind = start.and_then(|start| program.behind(start));
+        let lean = match (start, &behind) {
+            (Some(start), Some(behind)) => self.lean(behind, &analysis.values()[start], clock),
+            _ => None,
+        };
         let task = Task {
             program,
-            behind: behind.as_ref(),
+            behind: lean.as_ref().map(|lean| &lean.program).or(behind.as_ref()),
+            taken: lean.as_ref().map(|lean| &lean.entries),
             property: &problem.property,
             rows: &rows,
             arithmetic: self.settings.arithmetic,

@@ -82,6 +82,8 @@ pub struct Conv2d {
     targets: Vec<Vec<(usize, usize)>>,
     /// A weight or bias that float32 cannot store.
     beyond_float32: Option<f64>,
+    /// Most terms in one output, bias and time included.
+    terms: usize,
 }
 
 impl Conv2d {
@@ -122,8 +124,19 @@ impl Conv2d {
             .collect();
         let bias = bias.to_vec();
         let beyond_float32 = beyond_float32(weights.iter().chain(&bias).copied());
-        let mut conv =
-            Self { input, output, geometry, forward, backward, bias, time: None, targets, beyond_float32 };
+        let terms = taps * (input.channels + first) + 1;
+        let mut conv = Self {
+            input,
+            output,
+            geometry,
+            forward,
+            backward,
+            bias,
+            time: None,
+            targets,
+            beyond_float32,
+            terms,
+        };
         if time {
             let mut plane = TimePlane { value: vec![0.0; output.len()], magnitude: vec![0.0; output.len()] };
             for &(k, position) in conv.targets.iter().flatten() {
@@ -163,8 +176,45 @@ impl Conv2d {
     }
 
     pub(super) fn terms(&self) -> usize {
-        let taps = self.geometry.kernel.0 * self.geometry.kernel.1;
-        taps * (self.input.channels + usize::from(self.time.is_some())) + 1
+        self.terms
+    }
+
+    /// The same map from some entries to some others, as a linear layer: what becomes of inputs that are zero elsewhere. Its
+    /// weights and its times are these numbers, its roundings those of the whole.
+    pub(super) fn restricted(&self, outputs: &[u32], inputs: &[u32]) -> Self {
+        let (n, m) = (inputs.len(), outputs.len());
+        let mut place = vec![None; self.output.len()];
+        outputs.iter().enumerate().for_each(|(at, &output)| place[output as usize] = Some(at));
+        let (mut forward, mut backward) = (vec![0.0; n * m], vec![0.0; n * m]);
+        let channels = (self.input.channels, self.output.channels);
+        for (column, &input) in inputs.iter().enumerate() {
+            let (pixel, ci) = (input as usize / channels.0, input as usize % channels.0);
+            for &(k, position) in &self.targets[pixel] {
+                for co in 0..channels.1 {
+                    let Some(row) = place[position * channels.1 + co] else { continue };
+                    let weight = self.forward[(k * channels.0 + ci) * channels.1 + co];
+                    forward[column * m + row] = weight;
+                    backward[row * n + column] = weight;
+                }
+            }
+        }
+        let cut = |all: &[f64]| outputs.iter().map(|&output| all[output as usize]).collect();
+        let time = self
+            .time
+            .as_ref()
+            .map(|plane| TimePlane { value: cut(&plane.value), magnitude: cut(&plane.magnitude) });
+        Self {
+            input: Shape::flat(n),
+            output: Shape::flat(m),
+            geometry: ConvGeometry::POINT,
+            forward,
+            backward,
+            bias: outputs.iter().map(|&output| self.bias[output as usize % channels.1]).collect(),
+            time,
+            targets: vec![vec![(0, 0)]],
+            beyond_float32: self.beyond_float32,
+            terms: self.terms,
+        }
     }
 
     pub(super) fn parameters(&self) -> usize {

@@ -252,6 +252,15 @@ impl AffineMap {
         }
     }
 
+    /// The same map from some entries of the input (increasing) to some of the output, where all others of the input are zero.
+    /// Only of convolutions and linear layers; rounding is charged as for the whole.
+    pub fn restricted(&self, outputs: &[u32], inputs: &[u32]) -> Option<Self> {
+        match self {
+            Self::Conv(map) => Some(Self::Conv(map.restricted(outputs, inputs))),
+            _ => None,
+        }
+    }
+
     /// The whole linear part as a dense matrix (outputs × inputs), unless it would be large: beyond a few thousand
     /// entries a side the map's own way is faster, and the matrix would take gigabytes. Maps that look at each entry once
     /// or twice need none.

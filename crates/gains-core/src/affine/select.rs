@@ -36,6 +36,13 @@ pub enum Purpose {
 }
 
 impl Selection {
+    /// Output entry `i` is input entry `source[i]`, or zero. `None` if there are no such entries.
+    pub fn of_entries(input: Shape, output: Shape, source: Vec<Option<u32>>) -> Option<Self> {
+        let fits =
+            source.len() == output.len() && source.iter().flatten().all(|&s| (s as usize) < input.len());
+        fits.then_some(Self { input, output, source, purpose: Purpose::Reshape })
+    }
+
     /// Channels-first flattening of an image: the order in which the weights of a following linear layer are stored.
     pub fn flatten(input: Shape) -> Self {
         Self { purpose: Purpose::Flatten, ..Self::reshape(input, Shape::flat(input.len())) }

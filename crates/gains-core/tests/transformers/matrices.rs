@@ -114,6 +114,26 @@ impl Defined {
         Some(this)
     }
 
+    /// A convolution between some of its entries.
+    pub fn restricted(random: &mut fastrand::Rng, scale: f64) -> Option<Self> {
+        let whole = Self::conv(random, scale)?;
+        let mut some =
+            |count: usize| -> Vec<u32> { (0..count as u32).filter(|_| random.u8(..) < 150).collect() };
+        let (outputs, inputs) = (some(whole.map.output().len()), some(whole.map.input().len()));
+        if outputs.is_empty() || inputs.is_empty() {
+            return None;
+        }
+        let map = whole.map.restricted(&outputs, &inputs)?;
+        let cut = |all: &[Exact], at: &[u32]| at.iter().map(|&i| all[i as usize].clone()).collect::<Vec<_>>();
+        Some(Self {
+            what: format!("{} from {inputs:?} to {outputs:?}", whole.what),
+            map,
+            matrix: outputs.iter().map(|&o| cut(&whole.matrix[o as usize], &inputs)).collect(),
+            bias: cut(&whole.bias, &outputs),
+            clock: cut(&whole.clock, &outputs),
+        })
+    }
+
     pub fn pool(random: &mut fastrand::Rng) -> Option<Self> {
         let input = Shape::image(random.usize(1..7), random.usize(1..7), random.usize(1..4));
         let global = random.bool();
@@ -326,6 +346,7 @@ impl Defined {
         maps.extend(Self::channels(own));
         maps.extend(Self::interleave(own));
         maps.extend(Self::tap(own));
+        maps.extend(Self::restricted(own, scale));
         maps.extend(Self::conv(random, scale));
         maps.extend(Self::conv(random, scale));
         maps.extend(Self::linear(random, scale));

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use gains_core::{RowBlock, Rows, Support};
+use gains_core::{BoxVec, RowBlock, Rows, Support};
 
 use super::part::{Choice, Part, Place, Target, emptied};
-use super::{Brancher, Effort, TUNING, VARIANTS, best_to_input, half_space, shrunk};
+use super::{Brancher, Effort, LATEST, TUNING, VARIANTS, best_to_input, half_space, shrunk};
 use crate::analysis::Analysis;
 use crate::front::{Constraint, Solved, Split, Subject};
 use crate::graph_pull::{Freedom, RowForm};
-use crate::half_space::HalfSpace;
 use crate::ledger::Ledger;
 use crate::limits::Reason;
 use crate::steps::{Assumption, Side};
@@ -59,6 +58,9 @@ impl<'a> Brancher<'a, '_> {
             constraints: parent.constraints.clone(),
             assumed: parent.assumed.clone(),
             cuts: parent.cuts.clone(),
+            pursuit: parent.pursuit.clone(),
+            at_start: parent.at_start.clone(),
+            started: parent.started.clone(),
             start: parent.start.clone(),
             targets: parent.targets.clone(),
             known: parent.known.clone(),
@@ -103,15 +105,19 @@ impl<'a> Brancher<'a, '_> {
             let multiplier = if behind_changes { 0.0 } else { multiplier };
             target.dual.multipliers.resize(part.constraints.len(), multiplier);
         }
-        self.tighten(Arc::make_mut(&mut part.bounds[last]), &part.cuts);
+        let mut arguments = BoxVec::clone(&part.bounds[last]);
+        self.tighten(&mut arguments, &part.latest_cuts(LATEST));
+        part.bounds[last] = Arc::new(arguments);
+        self.tighten_start(&mut part);
         if part.bounds.iter().any(|b| b.is_inside_out()) {
-            return Ok(Draft { part: emptied(part), analysis: None, trials: Vec::new() });
+            return Ok(Draft { part: emptied(part, self.task.property), analysis: None, trials: Vec::new() });
         }
         let start = self.front.output_box(&part.bounds[last]);
         if !behind_changes && !shrunk(&part.start, &start) {
             return Ok(Draft { part, analysis: None, trials: Vec::new() });
         }
-        let behind = self.analyse(start.clone(), &part.assumed).and_then(|analysis| {
+        let assumed = [&part.assumed[..], &part.started].concat();
+        let behind = self.analyse(start.clone(), &assumed).and_then(|analysis| {
             let pull =
                 |t: &Target| Ok(vec![self.pull(&analysis, t.property, &t.variant, t.freedom.as_ref())?]);
             let trials = part.targets.iter().map(pull).collect::<Result<Vec<_>, Reason>>()?;
@@ -126,7 +132,9 @@ impl<'a> Brancher<'a, '_> {
                 part.start = Arc::new(start);
                 Ok(Draft { part, analysis: Some(analysis), trials })
             }
-            Err(Reason::Empty) => Ok(Draft { part: emptied(part), analysis: None, trials: Vec::new() }),
+            Err(Reason::Empty) => {
+                Ok(Draft { part: emptied(part, self.task.property), analysis: None, trials: Vec::new() })
+            }
             Err(reason @ (Reason::TimeLimit { .. } | Reason::Interrupted | Reason::MemoryLimit { .. })) => {
                 Err(reason)
             }
@@ -240,6 +248,7 @@ impl<'a> Brancher<'a, '_> {
             part.learn(property);
             let mut open = part.open(property).into_iter();
             part.targets.retain(|_| open.next().unwrap_or(true));
+            self.pursue(part);
         }
         Ok(parts)
     }
@@ -276,7 +285,7 @@ impl<'a> Brancher<'a, '_> {
         let mut solved = self.front.optimise(&problems, rounds, true, &self.task.clock)?;
         for (&(d, _, _), solved) in keys.iter().zip(&mut solved) {
             if solved.bound <= 0.0 {
-                let cuts: Vec<&HalfSpace> = drafts[d].part.cuts.iter().map(Arc::as_ref).collect();
+                let cuts = drafts[d].part.all_cuts();
                 let RowBlock { coefficients, constant, slack, .. } = &solved.row;
                 let cut = self.domain.lower_bound(coefficients, constant[0], slack[0], &cuts);
                 solved.bound = solved.bound.max(cut);

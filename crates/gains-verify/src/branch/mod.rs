@@ -18,6 +18,7 @@
 
 mod choose;
 mod draft;
+mod lean;
 mod part;
 mod search;
 mod tune;
@@ -42,7 +43,8 @@ use crate::method::{Method, Variant};
 use crate::property::Property;
 use crate::steps::{Assumption, Side, StepForm};
 use draft::{Draft, Trial};
-use part::{Expansion, Experience, Part, Place, Target};
+pub(crate) use lean::Lean;
+use part::{Expansion, Experience, Part, Place, Pursuit, StartRows, Target};
 pub(crate) use search::Search;
 pub(crate) use tune::moved;
 
@@ -77,6 +79,13 @@ const START_SHARE: u32 = 8;
 /// Numbers of the widest value of the front that rows on neurons of the dynamics have at a time: few enough for the time to
 /// be looked at now and then.
 const AT_ONCE: usize = 1 << 17;
+
+/// Where parts are pursued, how large a row may be at inputs that matter: so much of what its bound over the whole region is
+/// below zero.
+const BEYOND: f64 = 1e-3;
+
+/// Of the half-spaces of a part, so many that came last bound neurons again; what the others tell of them is known.
+const LATEST: usize = 3;
 
 /// Step size of the first tuning, and by how much it shrinks from one to the next.
 pub(crate) const TUNING: (f64, f64) = (1.0, 0.8);
@@ -127,6 +136,8 @@ pub(crate) struct Task<'a> {
     pub program: &'a Program,
     /// The program from the first ODE block on, if nothing behind it takes anything in front.
     pub behind: Option<&'a Program>,
+    /// The entries of the front's output that the first ODE block of that takes; nothing if it takes all.
+    pub taken: Option<&'a Arc<[u32]>>,
     /// What is asked of the outputs.
     pub property: &'a Property,
     /// Its rows.
@@ -203,7 +214,7 @@ impl<'a, 't> Brancher<'a, 't> {
         let bounds = self.front.whole_region();
         let start = self.front.output_box(&bounds[bounds.len() - 1]);
         let open = self.task.property.open_rows(known);
-        let (analysis, assumed) = self.start_by_rows(&start, &bounds)?;
+        let (analysis, assumed, at_start) = self.start_by_rows(&start, &bounds)?;
         let mut targets = Vec::new();
         let mut trials: Vec<Vec<Trial>> = Vec::new();
         for &property in &open {
@@ -222,6 +233,7 @@ impl<'a, 't> Brancher<'a, 't> {
                 output: Vec::new(),
                 losses: Vec::new(),
                 behind: Vec::new(),
+                at_input: Arc::default(),
                 inner: Vec::new(),
                 steps: Arc::new([]),
             });
@@ -234,6 +246,9 @@ impl<'a, 't> Brancher<'a, 't> {
             constraints,
             assumed,
             cuts,
+            pursuit: None,
+            at_start: Arc::new(at_start),
+            started: Vec::new(),
             start: Arc::new(start),
             targets,
             known,
@@ -259,12 +274,13 @@ impl<'a, 't> Brancher<'a, 't> {
         &self,
         start: &BoxVec,
         bounds: &[Arc<BoxVec>],
-    ) -> Result<(Analysis<'a>, Vec<Assumption>), Reason> {
+    ) -> Result<(Analysis<'a>, Vec<Assumption>, Vec<StartRows>), Reason> {
         let clock = &self.task.clock;
         let until = clock.left().map(|left| clock.elapsed() + left / START_SHARE);
         let late = || until.is_some_and(|until| clock.elapsed() >= until);
         let mut analysis = self.analyse(start.clone(), &[])?;
         let mut found: Vec<Assumption> = Vec::new();
+        let (mut at_start, mut held) = (Vec::new(), 0);
         let undecided =
             |analysis: &Analysis<'_>| analysis.first_ode().map_or(Vec::new(), |ode| ode.undecided());
         for layer in 0..undecided(&analysis).len() {
@@ -275,8 +291,12 @@ impl<'a, 't> Brancher<'a, 't> {
                 if late() {
                     break;
                 }
-                clock.check(self.task.held)?;
-                let [low, high] = self.initial_ends(&ode, value, some, bounds);
+                clock.check(self.task.held + size_of::<f64>() * held)?;
+                let ([low, high], rows) = self.initial_ends(&ode, value, some, bounds);
+                if held + rows.coefficients.len() <= AT_A_TIME {
+                    held += rows.coefficients.len();
+                    at_start.push(StartRows { value, entries: some.to_vec(), rows });
+                }
                 for ((entry, low), high) in some.iter().zip(low).zip(high) {
                     let entry = *entry as usize;
                     found.push(Assumption { value, entry, at: low, side: Side::Above });
@@ -287,7 +307,7 @@ impl<'a, 't> Brancher<'a, 't> {
                 analysis = self.analyse(start.clone(), &found)?;
             }
         }
-        Ok((analysis, found))
+        Ok((analysis, found, at_start))
     }
 
     /// How many neurons are asked for by rows at a time.
@@ -304,20 +324,78 @@ impl<'a, 't> Brancher<'a, 't> {
         value: usize,
         entries: &[u32],
         bounds: &[Arc<BoxVec>],
-    ) -> [Vec<f64>; 2] {
+    ) -> ([Vec<f64>; 2], RowBlock) {
         let n = entries.len();
+        let mut all = RowBlock::zeros(2 * n, self.front.region().iter().map(BoxVec::len).sum());
+        all.constant.fill(f64::NEG_INFINITY);
         let mut best = vec![f64::NEG_INFINITY; 2 * n];
         for slope in POLICIES {
             let Some(rows) = ode.entry_rows(value, entries, &[1.0, -1.0], slope) else { continue };
-            let rows = Rows::from_block(rows, Support::full(self.front.output_shape()));
+            let rows = Rows::from_block(self.widened(rows), Support::full(self.front.output_shape()));
             let rows = best_to_input(&self.front, &rows, self.front.layers.len(), bounds);
             for (row, best) in best.iter_mut().enumerate() {
                 let bound = self.domain.lower_bound(rows.row(row), rows.constant[row], rows.slack[row], &[]);
-                *best = best.max(bound);
+                if bound > *best {
+                    *best = bound;
+                    all.put(&[row], &rows.select(&[row]));
+                }
             }
         }
         let high = best.split_off(n).into_iter().map(|negative| -negative).collect();
-        [best, high]
+        ([best, high], all)
+    }
+
+    /// Bounds the dynamics' values at the start again, over the region cut by half-spaces.
+    fn tighten_start(&self, part: &mut Part) {
+        let cuts = part.latest_cuts(LATEST);
+        let mut ends = Vec::with_capacity(part.started.len());
+        for StartRows { value, entries, rows } in part.at_start.iter() {
+            let bound = |row: usize| {
+                self.domain.lower_bound(rows.row(row), rows.constant[row], rows.slack[row], &cuts)
+            };
+            for (k, &entry) in entries.iter().enumerate() {
+                let entry = entry as usize;
+                let (low, high) = (bound(k), -bound(entries.len() + k));
+                ends.push(Assumption { value: *value, entry, at: low, side: Side::Above });
+                ends.push(Assumption { value: *value, entry, at: high, side: Side::Below });
+            }
+        }
+        for (end, known) in ends.iter_mut().zip(&part.started) {
+            end.at = if end.side == Side::Above { end.at.max(known.at) } else { end.at.min(known.at) };
+        }
+        part.started = ends;
+    }
+
+    /// From now on only counterexamples matter in a part where one row is open: inputs at which that row is at most a small
+    /// positive number. So is what lies below the row.
+    fn pursue(&self, part: &mut Part) {
+        let [target] = &part.targets[..] else { return };
+        let open = target.bound < 0.0 && target.bound.is_finite();
+        if !open || target.at_input.count == 0 {
+            return;
+        }
+        let beyond = part.pursuit.as_ref().map_or(BEYOND * -target.bound, |pursuit| pursuit.beyond);
+        if beyond > 0.0 {
+            let cut = Arc::new(half_space(&target.at_input, 0, beyond));
+            part.pursuit = Some(Pursuit { beyond, cut });
+        }
+    }
+
+    /// The same part once for each open row, where all rows must hold: proving each somewhere else is proving all of them.
+    fn apart(&self, part: Part) -> Vec<Part> {
+        if part.targets.len() < 2 || !self.task.property.is_conjunction() {
+            return vec![part];
+        }
+        let of_one = |target: &Target| {
+            let mut own = Part { targets: vec![target.clone()], ..part.clone() };
+            for other in part.targets.iter().filter(|other| other.property != target.property) {
+                own.known[other.property] = f64::INFINITY;
+            }
+            own.learn(self.task.property);
+            self.pursue(&mut own);
+            own
+        };
+        part.targets.iter().map(of_one).collect()
     }
 
     /// Pulls a row of the property through everything behind the front.
@@ -341,6 +419,25 @@ impl<'a, 't> Brancher<'a, 't> {
         // The only input of what is behind the front.
         let rows = pulled.take(0).unwrap_or_else(|| Rows::zeros(1, Support::full(self.behind.shape(0))));
         Ok(Trial { row: Arc::new(rows.into_full()), bound, ledger, freedom: freedom.cloned() })
+    }
+
+    /// Rows on the front's output, of rows on what the first ODE block takes.
+    fn widened(&self, rows: RowBlock) -> RowBlock {
+        match self.task.taken {
+            Some(taken) => {
+                let on = Support::entries(self.front.output_shape(), taken.clone());
+                Rows::from_block(rows, on).widened().into_full()
+            }
+            None => rows,
+        }
+    }
+
+    /// What the first ODE block takes of an output of the front.
+    fn taken(&self, output: &[f64]) -> Vec<f64> {
+        match self.task.taken {
+            Some(taken) => taken.iter().map(|&i| output[i as usize]).collect(),
+            None => output.to_vec(),
+        }
     }
 
     /// The argument of an activation of the first ODE block's dynamics.
@@ -369,12 +466,11 @@ impl<'a, 't> Brancher<'a, 't> {
     }
 
     /// Bounds the pre-activations of the last layer again, over the region cut by half-spaces.
-    fn tighten(&self, bounds: &mut BoxVec, cuts: &[Arc<HalfSpace>]) {
-        let cuts: Vec<&HalfSpace> = cuts.iter().map(Arc::as_ref).collect();
+    fn tighten(&self, bounds: &mut BoxVec, cuts: &[&HalfSpace]) {
         let (rows, count) = (&self.rows, self.neurons.len());
         for (at, &i) in self.neurons.iter().enumerate() {
             let bound = |row: usize| {
-                self.domain.lower_bound(rows.row(row), rows.constant[row], rows.slack[row], &cuts)
+                self.domain.lower_bound(rows.row(row), rows.constant[row], rows.slack[row], cuts)
             };
             bounds.lower[i] = bounds.lower[i].max(bound(at));
             bounds.upper[i] = bounds.upper[i].min(-bound(count + at));

@@ -63,18 +63,50 @@ pub(super) struct Target {
     pub(super) losses: Vec<Vec<f64>>,
     /// Coefficients behind the front's neurons, by layer.
     pub(super) behind: Vec<Vec<f32>>,
+    /// The row on the inputs.
+    pub(super) at_input: Arc<RowBlock>,
     /// The neurons of the dynamics that cost most.
     pub(super) inner: Vec<Inner>,
     /// What the steps of the first ODE block cost: time, size, cost.
     pub(super) steps: Arc<[(f64, f64, f64)]>,
 }
 
+/// Where a part is pursued, only inputs matter at which its last open row is at most `beyond`, a positive number: whatever bound
+/// of the row holds there, the lesser of it and `beyond` holds in the whole part.
+#[derive(Clone)]
+pub(super) struct Pursuit {
+    pub(super) beyond: f64,
+    /// These inputs lie here.
+    pub(super) cut: Arc<HalfSpace>,
+}
+
+impl Pursuit {
+    /// What a bound over the inputs that matter proves of the whole part.
+    pub(super) fn everywhere(&self, bound: f64) -> f64 {
+        bound.min(self.beyond)
+    }
+}
+
+/// Rows on the input below entries of a value of the dynamics at the start, then below their negatives.
+pub(super) struct StartRows {
+    pub(super) value: usize,
+    pub(super) entries: Vec<u32>,
+    pub(super) rows: RowBlock,
+}
+
 /// A part of the region.
+#[derive(Clone)]
 pub(super) struct Part {
     pub(super) bounds: Vec<Arc<BoxVec>>,
     pub(super) constraints: Vec<Constraint>,
     pub(super) assumed: Vec<Assumption>,
     pub(super) cuts: Vec<Arc<HalfSpace>>,
+    /// Whether only counterexamples matter any more.
+    pub(super) pursuit: Option<Pursuit>,
+    /// What rows tell of the dynamics at the start, over the whole region.
+    pub(super) at_start: Arc<Vec<StartRows>>,
+    /// What these prove here: the lower end of an entry, then the upper.
+    pub(super) started: Vec<Assumption>,
     /// The box behind the front that the targets' rows were made for.
     pub(super) start: Arc<BoxVec>,
     /// The rows that still matter here.
@@ -117,6 +149,7 @@ impl Target {
         self.output.clone_from(&solved.output);
         self.losses.clone_from(&solved.losses);
         self.behind.clone_from(&solved.behind);
+        self.at_input = Arc::new(solved.row.clone());
     }
 }
 
@@ -137,7 +170,9 @@ impl Part {
     /// Takes over what is proven of the targets. NaN proves nothing.
     pub(super) fn learn(&mut self, property: &Property) {
         for target in &self.targets {
-            self.known[target.property] = self.known[target.property].max(target.bound);
+            let bound =
+                self.pursuit.as_ref().map_or(target.bound, |pursuit| pursuit.everywhere(target.bound));
+            self.known[target.property] = self.known[target.property].max(bound);
         }
         self.margin = self.margin.max(property.margin(&self.known));
     }
@@ -148,14 +183,35 @@ impl Part {
         self.targets.iter().map(|target| open.binary_search(&target.property).is_ok()).collect()
     }
 
+    /// All half-spaces that the inputs that matter lie in.
+    pub(super) fn all_cuts(&self) -> Vec<&HalfSpace> {
+        self.latest_cuts(usize::MAX)
+    }
+
+    /// The one of the pursuit, and the latest others.
+    pub(super) fn latest_cuts(&self, most: usize) -> Vec<&HalfSpace> {
+        let pursued = self.pursuit.iter().map(|pursuit| pursuit.cut.as_ref());
+        pursued.chain(self.cuts.iter().rev().take(most).map(Arc::as_ref)).collect()
+    }
+
+    /// Memory that all parts share.
+    pub(super) fn bytes_of_all(&self) -> usize {
+        self.at_start.iter().map(|rows| rows.rows.bytes() + 4 * rows.entries.len()).sum()
+    }
+
     pub(super) fn bytes(&self) -> usize {
         let target = |t: &Target| {
             let losses = t.losses.iter().map(Vec::len).sum::<usize>();
             let inner = t.inner.iter().map(|i| i.below[0].bytes() + i.below[1].bytes()).sum::<usize>();
             let inputs = t.minimiser.iter().map(Vec::len).sum::<usize>();
-            t.dual.bytes() + t.fresh.bytes() + 8 * (inputs + losses) + inner + t.row.bytes()
+            t.dual.bytes()
+                + t.fresh.bytes()
+                + 8 * (inputs + losses)
+                + inner
+                + t.row.bytes()
+                + 2 * t.at_input.bytes()
         };
-        let rows = 8 * self.known.len();
+        let rows = 8 * self.known.len() + self.started.len() * size_of::<Assumption>();
         self.targets.iter().map(target).sum::<usize>() + rows + 32 * self.start.len() + 512
     }
 }
@@ -169,10 +225,16 @@ pub(super) struct Choice {
     pub(super) below: Option<[Arc<RowBlock>; 2]>,
 }
 
-/// A part in which there is no input.
-pub(super) fn emptied(mut part: Part) -> Part {
+/// A part in which there is no input that matters.
+pub(super) fn emptied(mut part: Part, property: &Property) -> Part {
+    match &part.pursuit {
+        None => part.margin = f64::INFINITY,
+        Some(_) => {
+            part.targets.iter_mut().for_each(|target| target.bound = f64::INFINITY);
+            part.learn(property);
+        }
+    }
     part.targets.clear();
-    part.margin = f64::INFINITY;
     part
 }
 

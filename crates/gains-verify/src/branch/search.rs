@@ -1,12 +1,15 @@
 //! The order in which parts are split.
 
 use std::collections::{BinaryHeap, HashMap};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::part::{Expansion, Experience, Part, Place};
 use super::{Branched, Brancher};
 use crate::best_first::{Leaf, Lowest, proven_everywhere};
 use crate::limits::Reason;
+
+/// The part of the time of the search, one over this, in which inputs are run that bounds point at.
+const JUDGING: u32 = 20;
 
 /// A search that can be left and taken up again.
 pub(crate) struct Search<'b, 'a, 't> {
@@ -17,6 +20,8 @@ pub(crate) struct Search<'b, 'a, 't> {
     open: BinaryHeap<Lowest<Part>>,
     experience: HashMap<Place, Experience>,
     bytes: usize,
+    /// Time in which parts were bounded, and in which the inputs they point at were run.
+    spent: (Duration, Duration),
 }
 
 impl<'b, 'a, 't> Search<'b, 'a, 't> {
@@ -25,18 +30,27 @@ impl<'b, 'a, 't> Search<'b, 'a, 't> {
         let started = Instant::now();
         let mut outcome = Branched::new(brancher.task.property.margin(known));
         let mut open = BinaryHeap::new();
+        let mut bytes = brancher.task.held;
         match brancher.root(known) {
             Ok(root) => {
                 outcome.witness = brancher.counterexample(&root);
                 outcome.looseness = brancher.looseness(&root);
-                open.push(Lowest(root));
+                bytes += root.bytes_of_all();
+                open.extend(brancher.apart(root).into_iter().map(Lowest));
                 outcome.parts = 1;
                 outcome.root = Some(started.elapsed());
             }
             Err(reason) => outcome.stopped = Some(reason),
         }
-        let (proven, bytes) = (f64::INFINITY, brancher.task.held);
-        Self { brancher, outcome, proven, open, experience: HashMap::new(), bytes }
+        Self {
+            brancher,
+            outcome,
+            proven: f64::INFINITY,
+            open,
+            experience: HashMap::new(),
+            bytes,
+            spent: Default::default(),
+        }
     }
 
     /// Splits until everything is proven, a counterexample turns up, the budget is spent, or until a moment.
@@ -61,10 +75,12 @@ impl<'b, 'a, 't> Search<'b, 'a, 't> {
             if batch.is_empty() {
                 return;
             }
+            let began = Instant::now();
             let expansions = match task.clock.check(self.bytes) {
                 Ok(()) => self.brancher.expand_all(&batch, &self.experience, turn),
                 Err(reason) => batch.iter().map(|_| Err(reason.clone())).collect(),
             };
+            self.spent.0 += began.elapsed();
             for (part, expansion) in batch.into_iter().zip(expansions) {
                 self.take(part, expansion);
             }
@@ -82,8 +98,7 @@ impl<'b, 'a, 't> Search<'b, 'a, 't> {
                     seen.count += 1.0;
                 }
                 for child in children {
-                    let witness = self.outcome.witness.take();
-                    self.outcome.witness = witness.or_else(|| self.brancher.counterexample(&child));
+                    self.judge(&child);
                     self.bytes += child.bytes();
                     self.open.push(Lowest(child));
                 }
@@ -92,6 +107,16 @@ impl<'b, 'a, 't> Search<'b, 'a, 't> {
                 self.outcome.stopped = Some(reason);
                 self.open.push(Lowest(part));
             }
+        }
+    }
+
+    /// Runs the inputs that a part points at, while that has taken little of the time: those of parts are much like those of
+    /// their parents.
+    fn judge(&mut self, part: &Part) {
+        if self.outcome.witness.is_none() && JUDGING * self.spent.1 <= self.spent.0 {
+            let began = Instant::now();
+            self.outcome.witness = self.brancher.counterexample(part);
+            self.spent.1 += began.elapsed();
         }
     }
 

@@ -40,7 +40,7 @@ impl<'a> Brancher<'a, '_> {
     pub(super) fn step_losses(&self, pull: &GraphPull<'_>, trial: &Trial, target: &Target) -> StepLosses {
         let form = target.variant.ode.form;
         let journey = Journey { block: pull.block, graph: pull.graph, ledger: &trial.ledger, form };
-        journey.follow(&target.output)
+        journey.follow(&self.taken(&target.output))
     }
 
     /// What should serve a row better inside the first ODE block.
@@ -84,7 +84,8 @@ impl<'a> Brancher<'a, '_> {
         found.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         let inner = found.into_iter().take(MOST_INNER).filter_map(|((value, neuron), loss, at)| {
             let argument = self.argument(value)?;
-            let row = |sign: f64| pull.entry_row(argument, neuron, sign).map(Arc::new);
+            let row =
+                |sign: f64| pull.entry_row(argument, neuron, sign).map(|row| Arc::new(self.widened(row)));
             let weight = losses.by_neuron.get(&(value, neuron)).map_or((0.0, 0.0), |n| n.weight);
             Some(Inner { value, neuron, loss, at, weight, below: [row(1.0)?, row(-1.0)?] })
         });

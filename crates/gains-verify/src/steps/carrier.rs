@@ -1,5 +1,6 @@
 //! Boxes as what travels through the trajectory graph.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use gains_core::interval::{combine, sum_of_magnitudes};
@@ -30,9 +31,20 @@ pub struct BoxSteps<'a> {
     pub clock: Clock<'a>,
     /// Memory held by the traces so far.
     pub bytes: usize,
+    /// For every node of the dynamics, whether an entry was anything but zero in some stage; nothing if nobody asks.
+    pub nonzero: RefCell<Vec<Vec<bool>>>,
 }
 
 impl BoxSteps<'_> {
+    /// Takes note of what a node makes in some stage.
+    pub(super) fn note(&self, node: usize, value: &BoxVec) {
+        if let Some(nonzero) = self.nonzero.borrow_mut().get_mut(node) {
+            for ((nonzero, l), u) in nonzero.iter_mut().zip(&value.lower).zip(&value.upper) {
+                *nonzero |= *l != 0.0 || *u != 0.0;
+            }
+        }
+    }
+
     /// What the rounding of a Runge-Kutta sum may cost a row: of the rows' own sums over the stages, and of
     /// the program's, which may underflow unless everything is exactly zero.
     pub(super) fn sum_owed(&self, magnitude: &[f64]) -> Vec<f64> {

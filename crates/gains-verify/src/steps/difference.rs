@@ -178,6 +178,7 @@ impl BoxSteps<'_> {
                 moved_sizes.push(change.magnitude);
             }
             sane(&next)?;
+            self.note(index, &next);
             stage.magnitudes.push(image.magnitude);
             stage.values.push(next);
         }

@@ -15,10 +15,11 @@ impl BoxSteps<'_> {
         sane(&x)?;
         let mut values = vec![x];
         let mut magnitudes = Vec::new();
-        for (_, node) in self.dynamics.nodes() {
+        for (index, (_, node)) in self.dynamics.nodes().enumerate() {
             let arguments: Vec<&BoxVec> = node.from.iter().map(|&v| &values[v]).collect();
             let image = node.operator.image(&arguments, time, self.arithmetic, traced);
             sane(&image.value)?;
+            self.note(index, &image.value);
             values.push(image.value);
             magnitudes.push(image.magnitude);
         }

@@ -189,10 +189,17 @@ impl Verifier {
         }
         let start = program.odes().next().and_then(|(value, _)| program.node(value)).map(|node| node.from[0]);
         let behind = start.and_then(|start| program.behind(start));
+        let lean = match (start, &behind, &tight) {
+            (Some(start), Some(behind), Some((_, analysis))) => {
+                self.lean(behind, &analysis.values()[start], clock)
+            }
+            _ => None,
+        };
         let held = tight.as_ref().map_or(0, |(_, analysis)| analysis.bytes());
         let task = Task {
             program,
-            behind: behind.as_ref(),
+            behind: lean.as_ref().map(|lean| &lean.program).or(behind.as_ref()),
+            taken: lean.as_ref().map(|lean| &lean.entries),
             property: &problem.property,
             rows: &rows,
             arithmetic: self.settings.arithmetic,
@@ -218,7 +225,7 @@ impl Verifier {
         let inputs = varying(problem);
         // Where rows come close, forms over many inputs are the less likely way.
         let most = match (close && brancher.is_some() && inputs > FEW_INPUTS, clock.left()) {
-            (true, Some(left)) => left / 8,
+            (true, Some(left)) => left / 24,
             _ => Duration::MAX,
         };
         contenders.push(Contender::Forms(least_time(program, inputs), most));

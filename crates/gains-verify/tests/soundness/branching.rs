@@ -424,6 +424,33 @@ fn a_counterexample_between_the_kinks_is_never_verified() {
     }
 }
 
+/// The same against two other classes, of which the first is behind the second by `lead`.
+fn hats_against_two(bound: f64, lead: f64, kinks_at: Kinks) -> Model {
+    let Model { mut description, mut tensors, .. } = hats(bound, kinks_at);
+    let zero = [0.0, 0.0];
+    let [weight, bias] = ["weight", "bias"].map(|part| tensors[&format!("out.{part}")].1.clone());
+    description.layers.pop();
+    tensors.retain(|name, _| !name.starts_with("out."));
+    let out = linear(&mut tensors, "out", &[&weight[..2], &zero, &zero], &[bias[0], -lead, 0.0], false);
+    description.layers.push(out);
+    Model::new(Shape::flat(2), description.layers, tensors, 3)
+}
+
+/// Each row is proved in parts of its own: one that holds by a little says nothing about another that fails by nothing.
+#[test]
+fn rows_that_are_proved_apart_must_all_be_proved() {
+    for kinks_at in [Kinks::Front, Kinks::Dynamics] {
+        let network = hats(0.0, kinks_at).network();
+        let middle = Inference::run(&network, &[0.0, 0.0], Precision::Float64).expect("the network runs");
+        for (room, safe) in [(0.0, false), (0.05, true)] {
+            let network = hats_against_two(-middle.output[0] + room, 0.05, kinks_at).network();
+            let settings = branching(Arithmetic::Real, 1);
+            let report = certify(&network, (&[0.1, -0.1], 0, 0.7), &settings, 20_000);
+            assert_eq!(report.verdict == Verdict::Verified, safe, "{kinks_at:?} {room}: {:?}", report.margin);
+        }
+    }
+}
+
 fn holds(b: &BoxVec, x: &[f64], what: &str) {
     for (i, x) in x.iter().enumerate() {
         let room = 1e-11 * (1.0 + x.abs());
@@ -639,6 +666,7 @@ fn joined_states_know_only_what_all_of_them_know() {
         room: Room::None,
         clock: Clock::start(Budget::default()),
         bytes: 0,
+        nonzero: Default::default(),
     };
     let mut random = fastrand::Rng::with_seed(406);
     for round in 0..200 {
@@ -685,6 +713,7 @@ fn stages_are_carried_on_in_exact_arithmetic_only() {
             room: Room::None,
             clock: Clock::start(Budget::default()),
             bytes: 0,
+            nonzero: Default::default(),
         };
         let next = gains_ode::Carrier::step(&mut steps, &start, 0.0, 0.125, true).unwrap();
         assert_eq!(next.state.inner.is_some(), carried, "{rule:?} {arithmetic}");

@@ -120,6 +120,7 @@ fn step_of(
         room: Room::None,
         clock: Clock::start(Budget::default()),
         bytes: 0,
+        nonzero: Default::default(),
     };
     carrier.step(&BoxVec::point(state).into(), time, size, true).expect("a step")
 }

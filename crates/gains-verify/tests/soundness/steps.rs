@@ -86,6 +86,7 @@ fn steps_hold_the_exact_states_and_error_estimates() {
             room: Room::None,
             clock: Clock::start(budget),
             bytes: 0,
+            nonzero: Default::default(),
         };
         let width = [0.0, 0.0, 1e-3][round % 3];
         let lower: Vec<f64> = (0..2).map(|_| 4.0 * random.f64() - 2.0).collect();
@@ -140,6 +141,7 @@ fn estimates_on_the_threshold_leave_both_decisions_open() {
                 room: Room::None,
                 clock: Clock::start(Budget::default()),
                 bytes: 0,
+                nonzero: Default::default(),
             };
             let step = carrier.step(&BoxVec::point(&x).into(), 0.0, 0.5, true).unwrap();
             let actions = gains_ode::controller::controlled(step.error.unwrap(), 0.25);
@@ -174,6 +176,7 @@ fn constant_slopes_leave_the_rounding_of_the_table() {
                     room: Room::None,
                     clock: Clock::start(Budget::default()),
                     bytes: 0,
+                    nonzero: Default::default(),
                 };
                 let error =
                     carrier.step(&BoxVec::point(&[0.5, 0.5]).into(), 0.0, h, true).unwrap().error.unwrap();
