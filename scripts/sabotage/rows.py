@@ -475,6 +475,8 @@ FORMS = [
      "centre += output.centre[j] - p.slope * input.centre[j];", "centre += output.centre[j] - input.centre[j];", "operators:forms"),
     ("form-change-remainder", "changes of affine forms forget the remainder of the evaluation before", CORE + "affine_form/pass.rs",
      "remainder += output.remainder[j] + steepness * input.remainder[j];", "remainder += output.remainder[j];", "operators:forms"),
+    ("form-named", "what open entries of a form are off by is lost where their symbol is to stand for it", CORE + "affine_form/pass.rs",
+     "fresh.push((j, up(p.radius + vague)));", "fresh.push((j, up(p.radius + 0.0 * vague)));", "operators:forms"),
     ("form-overflow", "affine forms may overflow", VERIFY + "forms/steps.rs",
      "            sane(&next)?;\n", "", "soundness:overflow"),
     ("join-beside-spread", "forms joined beside others forget how their symbols differ", CORE + "affine_form/reduce.rs",

@@ -17,6 +17,8 @@ pub struct Passing {
     pub radius: f64,
     /// Whether `slope` belongs to the change from an earlier evaluation, whose output is added.
     pub as_change: bool,
+    /// Whether what is known only up to a distance becomes part of the fresh symbol, where there is one.
+    pub named: bool,
 }
 
 impl AffineForm {
@@ -59,7 +61,9 @@ impl AffineForm {
     /// its result at an earlier evaluation, for entries that pass as changes.
     ///
     /// What a relaxation leaves open becomes a fresh symbol: it is one unknown number, the same in
-    /// everything computed from it.
+    /// everything computed from it. The remainder of an entry is unknown in the same way: `a e + w` with `|w| ≤ r` is `(a + r) e'`
+    /// for some `e'` in `[−1, 1]`, so that the fresh symbol may stand for both. The next map would spread a remainder over all of its outputs,
+    /// each for itself; of a symbol they know that it is one number.
     pub fn pass(
         &self,
         passing: &[Passing],
@@ -119,7 +123,10 @@ impl AffineForm {
             if !exact {
                 let owed = 16.0 * f64::EPSILON * (size + p.offset.abs()) + TINY;
                 form.remainder[j] = up(up(remainder) + owed);
-                fresh.extend((p.radius > 0.0).then_some((j, p.radius)));
+                if p.radius > 0.0 {
+                    let vague = if p.named { std::mem::take(&mut form.remainder[j]) } else { 0.0 };
+                    fresh.push((j, up(p.radius + vague)));
+                }
             }
         }
         form.push_units(&fresh, symbols);

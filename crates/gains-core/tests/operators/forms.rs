@@ -194,10 +194,19 @@ fn changes_hold_what_all_three_remainders_allow() {
         let [x, input, output] = [0, 1, 2].map(form);
         let (slopes, offsets) = (numbers(&mut random, WIDTH, 1.5), numbers(&mut random, WIDTH, 1.0));
         let passing: Vec<Passing> = (0..WIDTH)
-            .map(|i| Passing { slope: slopes[i], offset: offsets[i], radius: 0.0, as_change: random.bool() })
+            .map(|i| Passing {
+                slope: slopes[i],
+                offset: offsets[i],
+                radius: if random.bool() { 0.0 } else { 0.1 * random.f64() },
+                as_change: random.bool(),
+                named: random.bool(),
+            })
             .collect();
         let anything = BoxVec::new(vec![-1e3; WIDTH], vec![1e3; WIDTH]);
         let passed = x.pass(&passing, anything, Some((&input, &output)), &mut symbols);
+        for (i, p) in passing.iter().enumerate() {
+            assert!(!(p.named && p.radius > 0.0) || passed.remainder[i] == 0.0, "round {round}: not named");
+        }
         for _ in 0..12 {
             let point = inside(&mut random, &source.region);
             let mut known = Vec::new();
@@ -211,7 +220,8 @@ fn changes_hold_what_all_three_remainders_allow() {
             let value: Vec<f64> = (0..WIDTH)
                 .map(|i| {
                     let since = if passing[i].as_change { output[i] - slopes[i] * input[i] } else { 0.0 };
-                    slopes[i] * x[i] + since + offsets[i]
+                    let off = if random.bool() { passing[i].radius } else { -passing[i].radius };
+                    slopes[i] * x[i] + since + offsets[i] + off
                 })
                 .collect();
             assert!(holds(&slice, &value), "round {round}: {value:?} not in {slice:?}");

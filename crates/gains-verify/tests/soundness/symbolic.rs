@@ -71,6 +71,7 @@ fn operations_on_forms_hold_the_same_operations_on_points() {
                 offset: random.f64(),
                 radius: 0.1 * random.f64(),
                 as_change: false,
+                named: random.bool(),
             };
         }
         let everything = BoxVec::new(vec![-1e9; 6], vec![1e9; 6]);

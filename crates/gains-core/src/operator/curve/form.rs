@@ -27,7 +27,7 @@ fn between(lines: Relaxation, x: Interval, error: f64) -> Passing {
 fn strip(slope: f64, low: f64, high: f64) -> Passing {
     let offset = 0.5 * low + 0.5 * high;
     let radius = up(up((high - offset).max(offset - low)));
-    Passing { slope, offset, radius, as_change: false }
+    Passing { slope, offset, radius, ..Passing::default() }
 }
 
 /// One activation on its own: exact where a ReLU is stable; else the strip of smallest area, for ReLU and
@@ -81,7 +81,8 @@ fn beside_chord(activation: Activation, x: Interval) -> Passing {
     strip(chord, low, high)
 }
 
-/// Passes a form through an activation, as a change from an earlier evaluation where that leaves less open.
+/// Passes a form through an activation, as a change from an earlier evaluation where that leaves less open. What is known of an
+/// open entry only up to a distance goes into its symbol.
 pub(in super::super) fn form(
     activation: Activation,
     x: &AffineForm,
@@ -90,7 +91,8 @@ pub(in super::super) fn form(
     symbols: &mut Symbols,
 ) -> AffineForm {
     let passing = (0..x.len()).map(|j| alone(activation, x.bounds.get(j), arithmetic)).collect();
-    let (image, passing) = choose(activation, x, earlier, arithmetic, passing);
+    let (image, mut passing) = choose(activation, x, earlier, arithmetic, passing);
+    passing.iter_mut().for_each(|passing| passing.named = true);
     x.pass(&passing, image, earlier, symbols)
 }
 
@@ -98,7 +100,7 @@ pub(in super::super) fn form(
 /// what it loses by that would grow from step to step.
 const ROOM: f64 = 1e-6;
 
-/// The same in exact arithmetic beside chords, and which entries pass as changes.
+/// The same in exact arithmetic beside chords, and which entries pass as changes. By the rules of certificates remainders stay what they are.
 pub(in super::super) fn form_by_chords(
     activation: Activation,
     x: &AffineForm,
