@@ -5,8 +5,14 @@
 //! drives.
 
 pub mod blueprint;
+pub mod device;
 mod engine;
+pub mod host;
 mod judge;
+pub mod machine;
+#[cfg(test)]
+#[path = "../../tests/common/machines.rs"]
+mod machines;
 mod number;
 pub mod ops;
 mod parameters;
@@ -18,7 +24,10 @@ mod tape;
 mod tests;
 
 pub use blueprint::Blueprint;
+pub use device::Kernels;
 pub use engine::ProgramEngine;
+pub use host::Host;
+pub use machine::Machine;
 pub use parameters::Parameters;
 pub use pass::ProgramPass;
 pub use samples::{Samples, Truth};

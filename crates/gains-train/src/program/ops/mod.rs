@@ -10,13 +10,13 @@
 //! centre and radius. Elementwise operators say their rules once, over numbers that may carry slopes (`each`), and have
 //! no gradients of their own. What an elementwise function is, `gains-core` knows.
 
-mod batch_norm;
+pub(super) mod batch_norm;
 mod blend;
 mod columns;
 mod curve;
 pub(crate) mod each;
 mod fixed;
-mod layer;
+pub(super) mod layer;
 mod maximum;
 mod product;
 mod scale;
