@@ -446,8 +446,10 @@ fn host() -> Host<f64> {
     Host::new(None).unwrap()
 }
 
-fn kernels<F: gains_train::cpu::Real>() -> Kernels<Driver, F> {
-    Kernels::new(Driver::new::<F>(0).unwrap())
+/// Machines on one device, which compile their kernels once.
+fn kernels<F: gains_train::cpu::Real>() -> impl Fn() -> Kernels<Driver, F> {
+    let driver = Driver::new::<F>(0).unwrap();
+    move || Kernels::new(driver.clone())
 }
 
 /// In float64 a device computes what the host does, but for the last digits of products and functions; in float32 to its own.
@@ -456,7 +458,7 @@ fn programs_agree_operator_by_operator() {
     if !wanted() {
         return;
     }
-    let (double, single) = (kernels::<f64>(), kernels::<f32>());
+    let (double, single) = (kernels::<f64>()(), kernels::<f32>()());
     machines::operators_agree(&host(), &double, 1e-10);
     machines::operators_agree(&host(), &single, 1e-5);
     machines::rules_agree(&host(), &double, 1e-8);
@@ -468,14 +470,14 @@ fn programs_agree_operator_by_operator() {
 #[test]
 fn programs_agree_in_whole_runs() {
     if wanted() {
-        machines::runs_agree(host, kernels::<f64>, 3, 1e-7);
+        machines::runs_agree(host, kernels::<f64>(), 3, 1e-7);
     }
 }
 
 #[test]
 fn programs_learn_and_repeat_themselves() {
     if wanted() {
-        machines::runs_learn_and_repeat_themselves(kernels::<f32>);
+        machines::runs_learn_and_repeat_themselves(kernels::<f32>());
     }
 }
 
@@ -485,13 +487,14 @@ fn programs_train_wide_padded_encoders() {
     if !wanted() {
         return;
     }
+    let kernels = kernels::<f32>();
     for form in [StepForm::Independent, StepForm::Difference] {
         let (config, description) = machines::padded(64, 16, form);
         let plan = Plan::new(&description).unwrap();
         let why = Cuda::obstacle(&plan, &config, 0).unwrap();
         assert!(why.is_some_and(|why| why.contains("shared memory")), "fused kernels take it");
         let network = (description.input, &description.layers[..], 10);
-        let (found, _) = machines::some_batches(kernels::<f32>(), &config, network, 2);
+        let (found, _) = machines::some_batches(kernels(), &config, network, 2);
         let (expected, _) = machines::some_batches(host(), &config, network, 1);
         let (a, b) = (found[0].loss.total, expected[0].loss.total);
         assert!((a - b).abs() < 1e-3 * b.abs(), "{form:?}: {a}, expected {b}");
@@ -499,7 +502,7 @@ fn programs_train_wide_padded_encoders() {
 
         let (config, description) = machines::padded(64, 512, form);
         let network = (description.input, &description.layers[..], 10);
-        let mut trainer = machines::trainer_of(kernels::<f32>(), &config, network, 2731);
+        let mut trainer = machines::trainer_of(kernels(), &config, network, 2731);
         // The first batch compiles the kernels.
         trainer.advance().unwrap();
         for _ in 0..3 {

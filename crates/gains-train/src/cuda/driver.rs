@@ -25,15 +25,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The driver of a device, with the kernels of programs.
+/// The driver of a device, with the kernels of programs; clones share all of it.
+#[derive(Clone)]
 pub struct Driver {
     stream: Arc<CudaStream>,
     name: String,
     architecture: &'static str,
     source: fn(usize) -> String,
     free: Free,
-    modules: Mutex<[Option<Arc<CudaModule>>; PARTS.len()]>,
-    functions: Mutex<HashMap<&'static str, CudaFunction>>,
+    modules: Arc<Mutex<[Option<Arc<CudaModule>>; PARTS.len()]>>,
+    functions: Arc<Mutex<HashMap<&'static str, CudaFunction>>>,
 }
 
 /// Some memory of the device.
@@ -64,8 +65,8 @@ impl Driver {
             architecture: architecture(context.compute_capability().map_err(failed)?),
             source: source::<F>,
             free: Free::default(),
-            modules: Mutex::default(),
-            functions: Mutex::default(),
+            modules: Arc::default(),
+            functions: Arc::default(),
         })
     }
 

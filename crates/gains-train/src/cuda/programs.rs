@@ -265,7 +265,8 @@ mod tests {
         Plan::new(&description).unwrap()
     }
 
-    /// NVRTC needs no device, so wherever it is, the generated kernels are at least compiled.
+    /// NVRTC needs no device, so wherever it is, the generated kernels are at least compiled. With `GAINS_PTX` what came out is
+    /// put into that folder, for an assembler to tell registers and shared memory (`scripts/gpu_check.sh compile`).
     #[test]
     fn generated_kernels_compile() {
         // SAFETY: loading the library runs its constructors.
@@ -273,26 +274,36 @@ mod tests {
             eprintln!("skipped: there is no libnvrtc on this machine");
             return;
         }
-        let compile = |source: &str| {
+        let folder = std::env::var_os("GAINS_PTX").map(std::path::PathBuf::from);
+        let compile = |name: &str, source: &str| {
             let options = CompileOptions {
                 arch: Some("compute_90"),
                 options: vec!["--std=c++17".into(), "--device-as-default-execution-space".into()],
                 ..CompileOptions::default()
             };
-            if let Err(CompileError::CompileError { log, .. }) = compile_ptx_with_opts(source, options) {
-                panic!("{}", log.to_string_lossy());
+            match compile_ptx_with_opts(source, options) {
+                Ok(ptx) => {
+                    if let Some(folder) = &folder {
+                        std::fs::write(folder.join(format!("{name}.ptx")), ptx.to_src()).unwrap();
+                    }
+                }
+                Err(CompileError::CompileError { log, .. }) => panic!("{name}: {}", log.to_string_lossy()),
+                Err(error) => panic!("{name}: {error:?}"),
             }
         };
-        compile(source::common());
-        for part in 0..PARTS.len() {
-            for text in [program_source::<f32>(part), program_source::<f64>(part)] {
-                compile(&text);
-            }
+        compile("fused-common", source::common());
+        for (number, part) in PARTS.iter().enumerate() {
+            let name = part.kernels[0];
+            compile(&format!("program-{name}"), &program_source::<f32>(number));
+            compile(&format!("program-double-{name}"), &program_source::<f64>(number));
         }
-        for plan in [network(28, 1, 32, true), network(32, 3, 9, false)] {
-            for part in &plan.parts {
+        for (which, plan) in [("mnist", network(28, 1, 32, true)), ("odd", network(32, 3, 9, false))] {
+            for (number, part) in plan.parts.iter().enumerate() {
                 match part {
-                    Stretch::Layer(layer) => compile(&source::layer(layer, LayerShares::new(layer), false)),
+                    Stretch::Layer(layer) => {
+                        let source = source::layer(layer, LayerShares::new(layer), false);
+                        compile(&format!("fused-{which}-layer{number}"), &source);
+                    }
                     Stretch::Ode(ode) => {
                         for (method, lanes) in [
                             (RungeKutta::Dopri5, 1),
@@ -302,12 +313,38 @@ mod tests {
                         ] {
                             let tableau = Tableau::of(method);
                             let shares = source::step_shares(ode, tableau.len(), lanes);
-                            compile(&source::step(ode, tableau, lanes, shares));
+                            let source = source::step(ode, tableau, lanes, shares);
+                            compile(&format!("fused-{which}-{method:?}-{lanes}"), &source);
                         }
                     }
                     Stretch::Pool(_) => {}
                 }
             }
         }
+    }
+
+    /// The network that the fused kernels have no shared memory for, and those that they do.
+    #[test]
+    fn what_does_not_fit_is_seen_before_it_is_tried() {
+        // The shared memory of an H200, and of a device that has less.
+        let (large, small) = (232_448, 50_000);
+        let steps = [(RungeKutta::Dopri5, 1), (RungeKutta::Dopri5, 2), (RungeKutta::Dopri5, 4)];
+        let config = |encoder: &str, dynamics: &str, padding: usize| {
+            let text = format!(
+                "[network.encoder]\nchannels = {encoder}\npadding = {padding}\n[network.dynamics]\nchannels = {dynamics}\n\
+                 [[phases]]\nepochs = 1"
+            );
+            let config = crate::Config::from_toml(&text).unwrap();
+            let classes: Vec<String> = (0..10).map(|class| class.to_string()).collect();
+            Plan::pattern(&config.description(0.1, &classes)).unwrap()
+        };
+        let usual = config("[32, 32]", "[32, 32]", 0);
+        assert_eq!(obstacle(&usual, &steps, large), None);
+        assert!(obstacle(&usual, &steps, small).is_some());
+        let why = obstacle(&config("[64, 64, 64]", "[64, 64]", 2), &steps, large).unwrap();
+        assert!(
+            why.contains("needs 250880 bytes of shared memory per sample, the device has 232448"),
+            "{why}"
+        );
     }
 }

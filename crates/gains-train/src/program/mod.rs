@@ -1,8 +1,8 @@
-//! Training of any network that can be loaded and bounded, operator by operator, on the CPU.
+//! Training of any network that can be loaded and bounded, operator by operator.
 //!
 //! A [`Blueprint`] is the program that is also verified, its operators with their rules for training ([`ops`]). A batch goes
-//! through it on a `tape::Tape`, as points and as boxes; solver steps are in `step`. [`ProgramEngine`] is what the trainer
-//! drives.
+//! through it on a `tape::Tape`, as points and as boxes; solver steps are in `step`. Where values are and who
+//! computes is a [`Machine`]'s business: [`Host`] is the processor, [`Kernels`] a device. [`ProgramEngine`] is what the trainer drives.
 
 pub mod blueprint;
 pub mod device;

@@ -173,7 +173,7 @@ fn train(
         }
         (Err(why), DeviceArg::Cuda) => {
             let kernels = Driver::new::<f32>(0).map(Kernels::<_, f32>::new);
-            if kernels.is_ok() {
+            if kernels.is_ok() && !global.quiet {
                 note!("operator by operator, since {why}");
             }
             train_program(start, material, (kernels, None), args, global, folder)

@@ -352,3 +352,20 @@ fn presets_about_series_take_no_samples() {
         "about series",
     );
 }
+
+#[test]
+fn tables_ask_for_a_device_where_one_is_wanted() {
+    let place = Place::new();
+    let output =
+        place.train(&format!("{MOONS} --device cuda --set phases[0].epochs=4 --set selection.every=1"));
+    let said = stderr(&output);
+    if output.status.success() {
+        assert!(
+            said.contains("operator by operator, since fused kernels know no samples of your own"),
+            "{said}"
+        );
+    } else {
+        assert!(said.starts_with("error:") && said.contains("CUDA") && said.contains("\nhint:"), "{said}");
+        assert!(said.contains("--device cpu") && !place.path("run").exists(), "{said}");
+    }
+}
