@@ -2,7 +2,8 @@
 //!
 //! Three engines implement them. [`crate::fused::Fused`] knows one family of networks (convolutions with ReLUs, one neural
 //! ODE) and runs it by a few large operations of a [`crate::device::Device`], on CPU and CUDA. [`crate::program::ProgramEngine`]
-//! takes whatever can be loaded and bounded, operator by operator, on the CPU. [`crate::series::SeriesEngine`] is for
+//! takes whatever can be loaded and bounded, operator by operator, on a
+//! [`crate::program::Machine`], on CPU and CUDA. [`crate::series::SeriesEngine`] is for
 //! latent ODEs, whose samples are irregular series, on the CPU.
 
 use gains_core::model_file::Tensors;

@@ -3,6 +3,10 @@
 //! The trainer is a tape of coarse operations over points and boxes ([`device::Device`]): a layer, a pooling, a whole
 //! solver step, the loss. What a network is made of stands in a [`plan::Plan`].
 
+// Tests that also run on a device know the crate by its name.
+#[cfg(test)]
+extern crate self as gains_train;
+
 pub mod checkpoint;
 mod companions;
 pub mod config;
@@ -15,7 +19,7 @@ pub mod explore;
 pub mod fused;
 mod gradients;
 pub mod loss;
-mod matrix;
+pub mod matrix;
 pub mod metrics;
 pub mod optimiser;
 mod pass;

@@ -1,15 +1,23 @@
 //! The CUDA device against the CPU in float64: every operation, forward and back.
 //!
+//! `programs_…`: the same of the kernels that any network goes through, operator by operator.
+//!
 //! Runs where `GAINS_CUDA` is set; elsewhere it says that it was skipped. `scripts/gpu_check.sh` runs it.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+#[path = "common/machines.rs"]
+mod machines;
+
+use std::time::Instant;
+
 use gains_core::Shape;
 use gains_core::description::{ControllerSpec, Description, LayerSpec, RungeKutta, SolverSpec, Task};
 use gains_train::cpu::Cpu;
-use gains_train::cuda::Cuda;
+use gains_train::cuda::{Cuda, Driver};
 use gains_train::device::{AdamStep, Batch, Device, Join, LabelData, Pull, StepForm, WidthNorm};
 use gains_train::plan::{OdePlan, Plan, Stretch};
+use gains_train::program::{Host, Kernels};
 
 /// Whether there is a device to test.
 fn wanted() -> bool {
@@ -432,4 +440,95 @@ fn out_of_memory_is_said() {
     assert!(error.to_string().contains("out of memory"), "{error}");
     drop((kept, x));
     run_step(&mut cuda, &plan, RungeKutta::Dopri5, Some(StepForm::Difference), 0.0);
+}
+
+fn host() -> Host<f64> {
+    Host::new(None).unwrap()
+}
+
+/// Machines on one device, which compile their kernels once.
+fn kernels<F: gains_train::cpu::Real>() -> impl Fn() -> Kernels<Driver, F> {
+    let driver = Driver::new::<F>(0).unwrap();
+    move || Kernels::new(driver.clone())
+}
+
+/// In float64 a device computes what the host does, but for the last digits of products and functions; in float32 to its own.
+#[test]
+fn programs_agree_operator_by_operator() {
+    if !wanted() {
+        return;
+    }
+    let (double, single) = (kernels::<f64>()(), kernels::<f32>()());
+    machines::operators_agree(&host(), &double, 1e-10);
+    machines::operators_agree(&host(), &single, 1e-5);
+    machines::rules_agree(&host(), &double, 1e-8);
+    machines::rules_agree(&host(), &single, 1e-5);
+    machines::batches_agree(&host(), &double, 1e-7);
+    machines::batches_agree(&Host::<f32>::new(None).unwrap(), &single, 1e-6);
+}
+
+#[test]
+fn programs_agree_in_whole_runs() {
+    if wanted() {
+        machines::runs_agree(host, kernels::<f64>(), 3, 1e-7);
+    }
+}
+
+#[test]
+fn programs_learn_and_repeat_themselves() {
+    if wanted() {
+        machines::runs_learn_and_repeat_themselves(kernels::<f32>());
+    }
+}
+
+/// What fused kernels cannot take, programs train; and how long a batch takes.
+#[test]
+fn programs_train_wide_padded_encoders() {
+    if !wanted() {
+        return;
+    }
+    let kernels = kernels::<f32>();
+    for form in [StepForm::Independent, StepForm::Difference] {
+        let (config, description) = machines::padded(64, 16, form);
+        let plan = Plan::new(&description).unwrap();
+        let why = Cuda::obstacle(&plan, &config, 0).unwrap();
+        assert!(why.is_some_and(|why| why.contains("shared memory")), "fused kernels take it");
+        let network = (description.input, &description.layers[..], 10);
+        let (found, _) = machines::some_batches(kernels(), &config, network, 2);
+        let (expected, _) = machines::some_batches(host(), &config, network, 1);
+        let (a, b) = (found[0].loss.total, expected[0].loss.total);
+        assert!((a - b).abs() < 1e-3 * b.abs(), "{form:?}: {a}, expected {b}");
+        assert!(found[1].loss.total.is_finite());
+
+        let (config, description) = machines::padded(64, 512, form);
+        let network = (description.input, &description.layers[..], 10);
+        let mut trainer = machines::trainer_of(kernels(), &config, network, 2731);
+        // The first batch compiles the kernels.
+        trainer.advance().unwrap();
+        for _ in 0..3 {
+            let begin = Instant::now();
+            let batch = trainer.advance().unwrap().unwrap().batch;
+            let (time, steps) = (begin.elapsed().as_secs_f64(), batch.abstract_steps);
+            eprintln!(
+                "padded [64, 64, 64], batch 512, {form:?}: {:.0} ms, {} steps of points, {steps} of boxes",
+                1e3 * time,
+                batch.concrete_steps
+            );
+        }
+    }
+}
+
+/// Networks that fit are still those of the fused kernels.
+#[test]
+fn fused_kernels_take_what_fits() {
+    if !wanted() {
+        return;
+    }
+    for preset in ["mnist-provable-0.11", "mnist-provable-0.11-best", "cifar10-provable-0.001"] {
+        let preset = gains_train::PRESETS.iter().find(|known| known.name == preset).unwrap();
+        let config = preset.config().unwrap();
+        let classes: Vec<String> = (0..10).map(|class| class.to_string()).collect();
+        let plan = Plan::pattern(&config.description(0.1, &classes)).unwrap();
+        assert_eq!(Cuda::obstacle(&plan, &config, 0).unwrap(), None, "{}", preset.name);
+    }
 }

@@ -37,6 +37,11 @@ impl GroupMean {
         self.part
     }
 
+    /// How many groups there are.
+    pub fn groups(&self) -> usize {
+        self.groups
+    }
+
     /// Entries of a group.
     fn size(&self) -> usize {
         self.shape.len() / self.groups

@@ -44,6 +44,11 @@ impl AveragePool {
         Self::new(input, ConvGeometry { kernel: (input.height, input.width), ..ConvGeometry::POINT })
     }
 
+    /// The input pixels under every position of the output, and what their entries are multiplied with.
+    pub fn sources(&self) -> (&[Vec<usize>], f64) {
+        (&self.sources, self.weight)
+    }
+
     pub(super) fn input(&self) -> Shape {
         self.input
     }

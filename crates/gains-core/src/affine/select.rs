@@ -129,6 +129,11 @@ impl Selection {
         self.purpose
     }
 
+    /// The entry of the input that every output is; none for zero.
+    pub fn sources(&self) -> &[Option<u32>] {
+        &self.source
+    }
+
     /// Shape of the input.
     pub fn input(&self) -> Shape {
         self.input

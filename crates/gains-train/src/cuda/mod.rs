@@ -1,5 +1,8 @@
 //! An NVIDIA device: fused kernels, compiled for the network at run time.
 //!
+//! [`Cuda`] knows one family of networks; [`Driver`] has the kernels for any other, operator by operator
+//! ([`crate::program::device`]).
+//!
 //! Nothing here is needed to build the program. The driver and NVRTC are looked for when a device is asked for.
 //!
 //! A whole Runge-Kutta step is one kernel, one block per sample: all stages and layers of it stay in shared memory and
@@ -7,6 +10,7 @@
 //! go through per-block slabs that are added up in a fixed order, so a run repeats itself bit for bit.
 
 mod contract;
+mod driver;
 mod gradient;
 mod head;
 mod images;
@@ -22,14 +26,17 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DeviceRepr, LaunchConfig};
 use gains_core::Shape;
+use gains_core::description::RungeKutta;
 
+pub use driver::Driver;
 use head::Recorded;
 pub use memory::Buffer;
 use memory::{Pool, failed};
 
 use programs::Programs;
 
-use crate::device::{Batch, DeviceError};
+use crate::config::{Config, Training};
+use crate::device::{Batch, DeviceError, StepForm};
 use crate::plan::{LayerPlan, Plan, Stretch};
 
 /// The oldest driver interface the kernels were tried with.
@@ -136,6 +143,13 @@ macro_rules! launch {
 use launch;
 
 impl Cuda {
+    /// What stands in the way of the fused kernels on device number `ordinal`, for the steps a configuration takes: a sample
+    /// that does not fit into shared memory, or dynamics that they do not know.
+    pub fn obstacle(plan: &Plan, config: &Config, ordinal: usize) -> Result<Option<String>, DeviceError> {
+        let most = programs::most_shared(&open(ordinal)?)?;
+        Ok(programs::obstacle(plan, &steps_of(config), most))
+    }
+
     /// Opens device number `ordinal` for a network.
     pub fn new(plan: &Plan, parameters: &[f64], ordinal: usize) -> Result<Self, DeviceError> {
         let context = open(ordinal)?;
@@ -282,6 +296,20 @@ impl Cuda {
     fn picture(&self) -> Picture {
         Picture([self.plan.input.channels as i32, self.plan.input.positions() as i32])
     }
+}
+
+/// The methods of a configuration's steps, each with the lanes of numbers it carries.
+fn steps_of(config: &Config) -> Vec<(RungeKutta, usize)> {
+    let mut lanes = vec![1];
+    if config.method == Training::Provable {
+        lanes.extend(config.phases.iter().map(|phase| match phase.step_form {
+            StepForm::Independent => 2,
+            StepForm::Difference => 4,
+        }));
+    }
+    // First steps are found by one of Euler's method.
+    let methods = |lanes: usize| [(RungeKutta::Euler, lanes), (config.solver.method, lanes)];
+    lanes.into_iter().flat_map(methods).collect()
 }
 
 /// The address of the radii, 0 for points.

@@ -12,7 +12,7 @@ use gains_ode::Tableau;
 use super::memory::failed;
 use super::source::{self, LayerShares, StepShares};
 use crate::device::DeviceError;
-use crate::plan::{LayerPlan, OdePlan};
+use crate::plan::{LayerPlan, OdePlan, Plan, Stretch};
 
 /// The kernels of a layer; index 0 for points, 1 for boxes.
 pub(super) struct LayerKernels {
@@ -44,7 +44,7 @@ pub(super) struct Programs {
 }
 
 /// A virtual architecture NVRTC knows, not newer than the device.
-fn architecture((major, minor): (i32, i32)) -> &'static str {
+pub(super) fn architecture((major, minor): (i32, i32)) -> &'static str {
     match (major, minor) {
         (10.., _) => "compute_100",
         (9, _) => "compute_90",
@@ -55,13 +55,58 @@ fn architecture((major, minor): (i32, i32)) -> &'static str {
     }
 }
 
+/// The shared memory a block can have on a device.
+pub(super) fn most_shared(context: &Arc<CudaContext>) -> Result<usize, DeviceError> {
+    let attribute =
+        cudarc::driver::sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+    Ok(context.attribute(attribute).map_err(failed)? as usize)
+}
+
+/// Why a block cannot have so much shared memory, if it cannot.
+fn excess(what: &str, bytes: usize, most: usize) -> Option<String> {
+    (bytes > most)
+        .then(|| format!("{what} needs {bytes} bytes of shared memory per sample, the device has {most}"))
+}
+
+/// Bytes of shared memory that the kernels of a layer take: forward, back, and for the gradient of its weights.
+fn layer_bytes(layer: &LayerPlan, lanes: usize, dynamics: bool) -> [usize; 3] {
+    [
+        source::image_bytes(layer.input, lanes),
+        source::image_bytes(layer.output, lanes),
+        source::gradient_bytes(layer, lanes, dynamics),
+    ]
+}
+
+fn unknown_dynamics(ode: &OdePlan) -> Option<String> {
+    (ode.dynamics.iter().any(|layer| layer.stride != [1, 1]) || ode.dynamics.len() > 8)
+        .then(|| "fused kernels want dynamics of at most eight layers without strides".into())
+}
+
+/// What stands in the way of a network whose steps are by these methods, with so many lanes each.
+pub(super) fn obstacle(plan: &Plan, steps: &[(RungeKutta, usize)], most: usize) -> Option<String> {
+    let of_layer = |layer: &LayerPlan, dynamics: bool| {
+        layer_bytes(layer, 2, dynamics).into_iter().find_map(|bytes| excess(&layer.name, bytes, most))
+    };
+    plan.parts.iter().find_map(|part| match part {
+        Stretch::Layer(layer) => of_layer(layer, false),
+        Stretch::Pool(_) => None,
+        Stretch::Ode(ode) => {
+            let of_step = |(method, lanes): &(RungeKutta, usize)| {
+                let shares = source::step_shares(ode, Tableau::of(*method).len(), *lanes);
+                excess("a solver step", shares.shared, most)
+            };
+            unknown_dynamics(ode)
+                .or_else(|| ode.dynamics.iter().find_map(|layer| of_layer(layer, true)))
+                .or_else(|| steps.iter().find_map(of_step))
+        }
+    })
+}
+
 impl Programs {
     /// `dynamics` are the starts of the weights of layers that are part of an ODE.
     pub(super) fn new(context: Arc<CudaContext>, dynamics: HashSet<usize>) -> Result<Self, DeviceError> {
         let architecture = architecture(context.compute_capability().map_err(failed)?);
-        let attribute =
-            cudarc::driver::sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
-        let most_shared = context.attribute(attribute).map_err(failed)? as usize;
+        let most_shared = most_shared(&context)?;
         let common = compile(&context, architecture, source::common())?;
         Ok(Self {
             context,
@@ -92,11 +137,8 @@ impl Programs {
 
     /// Lets a kernel use so much shared memory.
     fn allow(&self, function: &CudaFunction, bytes: usize, what: &str) -> Result<(), DeviceError> {
-        if bytes > self.most_shared {
-            return Err(DeviceError::Unsupported(format!(
-                "{what} needs {bytes} bytes of shared memory per sample, the device has {}: train on the CPU, or with fewer channels",
-                self.most_shared
-            )));
+        if let Some(problem) = excess(what, bytes, self.most_shared) {
+            return Err(DeviceError::Unsupported(problem));
         }
         let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         function.set_attribute(attribute, bytes as i32).map_err(failed)
@@ -111,6 +153,7 @@ impl Programs {
         }
         let shares = LayerShares::new(layer);
         let module = compile(&self.context, self.architecture, &source::layer(layer, shares, dynamics))?;
+        let bytes = |kernel: usize| move |lanes: usize| layer_bytes(layer, lanes, dynamics)[kernel];
         let pair = |name: &str, shared: &dyn Fn(usize) -> usize| -> Result<[CudaFunction; 2], DeviceError> {
             let one = |lanes: usize| {
                 let function = module.load_function(&format!("{name}{lanes}")).map_err(failed)?;
@@ -121,10 +164,10 @@ impl Programs {
         };
         let kernels = Arc::new(LayerKernels {
             shares,
-            forward: pair("forward", &|lanes| source::image_bytes(layer.input, lanes))?,
+            forward: pair("forward", &bytes(0))?,
             gate: pair("gate", &|_| 0)?,
-            back: pair("back", &|lanes| source::image_bytes(layer.output, lanes))?,
-            weights: pair("weights", &|lanes| source::gradient_bytes(layer, lanes, dynamics))?,
+            back: pair("back", &bytes(1))?,
+            weights: pair("weights", &bytes(2))?,
         });
         self.layers.insert(key, kernels.clone());
         Ok(kernels)
@@ -141,11 +184,8 @@ impl Programs {
         if let Some(found) = self.steps.get(&key) {
             return Ok(found.clone());
         }
-        if ode.dynamics.iter().any(|layer| layer.stride != [1, 1]) || ode.dynamics.len() > 8 {
-            return Err(DeviceError::Unsupported(
-                "the CUDA kernels want dynamics of at most eight layers without strides: train on the CPU"
-                    .into(),
-            ));
+        if let Some(problem) = unknown_dynamics(ode) {
+            return Err(DeviceError::Unsupported(problem));
         }
         let tableau = Tableau::of(method);
         let shares = source::step_shares(ode, tableau.len(), lanes);
@@ -162,7 +202,7 @@ impl Programs {
     }
 }
 
-fn compile(
+pub(super) fn compile(
     context: &Arc<CudaContext>,
     architecture: &'static str,
     source: &str,
@@ -186,7 +226,7 @@ fn compile(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Plan, Stretch};
+    use crate::program::device::source::{PARTS, source as program_source};
     use gains_core::Shape;
     use gains_core::description::{ControllerSpec, Description, LayerSpec, SolverSpec, Task};
 
@@ -225,7 +265,8 @@ mod tests {
         Plan::new(&description).unwrap()
     }
 
-    /// NVRTC needs no device, so wherever it is, the generated kernels are at least compiled.
+    /// NVRTC needs no device, so wherever it is, the generated kernels are at least compiled. With `GAINS_PTX` what came out is
+    /// put into that folder, for an assembler to tell registers and shared memory (`scripts/gpu_check.sh compile`).
     #[test]
     fn generated_kernels_compile() {
         // SAFETY: loading the library runs its constructors.
@@ -233,21 +274,36 @@ mod tests {
             eprintln!("skipped: there is no libnvrtc on this machine");
             return;
         }
-        let compile = |source: &str| {
+        let folder = std::env::var_os("GAINS_PTX").map(std::path::PathBuf::from);
+        let compile = |name: &str, source: &str| {
             let options = CompileOptions {
                 arch: Some("compute_90"),
                 options: vec!["--std=c++17".into(), "--device-as-default-execution-space".into()],
                 ..CompileOptions::default()
             };
-            if let Err(CompileError::CompileError { log, .. }) = compile_ptx_with_opts(source, options) {
-                panic!("{}", log.to_string_lossy());
+            match compile_ptx_with_opts(source, options) {
+                Ok(ptx) => {
+                    if let Some(folder) = &folder {
+                        std::fs::write(folder.join(format!("{name}.ptx")), ptx.to_src()).unwrap();
+                    }
+                }
+                Err(CompileError::CompileError { log, .. }) => panic!("{name}: {}", log.to_string_lossy()),
+                Err(error) => panic!("{name}: {error:?}"),
             }
         };
-        compile(source::common());
-        for plan in [network(28, 1, 32, true), network(32, 3, 9, false)] {
-            for part in &plan.parts {
+        compile("fused-common", source::common());
+        for (number, part) in PARTS.iter().enumerate() {
+            let name = part.kernels[0];
+            compile(&format!("program-{name}"), &program_source::<f32>(number));
+            compile(&format!("program-double-{name}"), &program_source::<f64>(number));
+        }
+        for (which, plan) in [("mnist", network(28, 1, 32, true)), ("odd", network(32, 3, 9, false))] {
+            for (number, part) in plan.parts.iter().enumerate() {
                 match part {
-                    Stretch::Layer(layer) => compile(&source::layer(layer, LayerShares::new(layer), false)),
+                    Stretch::Layer(layer) => {
+                        let source = source::layer(layer, LayerShares::new(layer), false);
+                        compile(&format!("fused-{which}-layer{number}"), &source);
+                    }
                     Stretch::Ode(ode) => {
                         for (method, lanes) in [
                             (RungeKutta::Dopri5, 1),
@@ -257,12 +313,38 @@ mod tests {
                         ] {
                             let tableau = Tableau::of(method);
                             let shares = source::step_shares(ode, tableau.len(), lanes);
-                            compile(&source::step(ode, tableau, lanes, shares));
+                            let source = source::step(ode, tableau, lanes, shares);
+                            compile(&format!("fused-{which}-{method:?}-{lanes}"), &source);
                         }
                     }
                     Stretch::Pool(_) => {}
                 }
             }
         }
+    }
+
+    /// The network that the fused kernels have no shared memory for, and those that they do.
+    #[test]
+    fn what_does_not_fit_is_seen_before_it_is_tried() {
+        // The shared memory of an H200, and of a device that has less.
+        let (large, small) = (232_448, 50_000);
+        let steps = [(RungeKutta::Dopri5, 1), (RungeKutta::Dopri5, 2), (RungeKutta::Dopri5, 4)];
+        let config = |encoder: &str, dynamics: &str, padding: usize| {
+            let text = format!(
+                "[network.encoder]\nchannels = {encoder}\npadding = {padding}\n[network.dynamics]\nchannels = {dynamics}\n\
+                 [[phases]]\nepochs = 1"
+            );
+            let config = crate::Config::from_toml(&text).unwrap();
+            let classes: Vec<String> = (0..10).map(|class| class.to_string()).collect();
+            Plan::pattern(&config.description(0.1, &classes)).unwrap()
+        };
+        let usual = config("[32, 32]", "[32, 32]", 0);
+        assert_eq!(obstacle(&usual, &steps, large), None);
+        assert!(obstacle(&usual, &steps, small).is_some());
+        let why = obstacle(&config("[64, 64, 64]", "[64, 64]", 2), &steps, large).unwrap();
+        assert!(
+            why.contains("needs 250880 bytes of shared memory per sample, the device has 232448"),
+            "{why}"
+        );
     }
 }

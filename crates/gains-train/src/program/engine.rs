@@ -4,51 +4,46 @@ use gains_core::description::ControllerSpec;
 use gains_core::model_file::Tensors;
 
 use super::blueprint::Blueprint;
-use super::judge::{Judge, Target};
-use super::ops::{Statistics, Weights};
+use super::judge::{Judge, Outlook, Target};
+use super::machine::Machine;
 use super::pass::ProgramPass;
 use super::samples::{Samples, Truth};
-use crate::companions::{Companions, narrow, widen};
 use crate::config::{Config, DataConfig, Optimiser};
-use crate::cpu::Real;
 use crate::device::{AdamStep, Ledger, Moments, WidthNorm};
 use crate::engine::{Engine, Setting};
-use crate::gradients::Gradients;
 use crate::loss::criterion::Kind;
 use crate::plan::PlanError;
 use crate::solve::Failure;
-use crate::threads::Threads;
 use crate::trainer::TrainError;
 
 /// What a pass adds up.
-pub(super) struct Books<F> {
-    pub(super) gradients: Gradients<F>,
+pub(super) struct Books<M: Machine> {
+    pub(super) gradients: M::Gradients,
     pub(super) ledger: Ledger,
     /// What clean points measured, by layer of batch normalisation.
-    pub(super) measured: Vec<Option<Statistics>>,
+    pub(super) measured: Vec<Option<M::Statistics>>,
 }
 
-/// Any network on the CPU, in `F`: float32 to train, float64 to check gradients.
-pub struct ProgramEngine<F: Real> {
+/// Any network on a machine.
+pub struct ProgramEngine<M: Machine> {
+    machine: M,
     blueprint: Blueprint,
     samples: Samples,
     /// What samples of every class weigh.
     class_weights: Vec<f64>,
-    learned: Vec<bool>,
-    weights: Weights<F>,
-    companions: Companions<F>,
-    books: Books<F>,
+    weights: M::Weights,
+    companions: M::Companions,
+    books: Books<M>,
     outputs: usize,
-    threads: Threads,
 }
 
-impl<F: Real> ProgramEngine<F> {
-    /// A network with its samples, on `threads` threads of its own or on rayon's.
+impl<M: Machine> ProgramEngine<M> {
+    /// A network with its samples.
     pub fn new(
+        machine: M,
         blueprint: Blueprint,
         config: &Config,
         samples: Samples,
-        threads: Option<usize>,
     ) -> Result<Self, TrainError> {
         let outputs = match &blueprint.head {
             Some(head) => head.sizes().1,
@@ -59,30 +54,34 @@ impl<F: Real> ProgramEngine<F> {
         let wanted = config.data.as_ref().map(|data| data.class_weights.clone()).unwrap_or_default();
         let class_weights = samples.weights(&wanted, outputs)?;
         let learned = blueprint.parameters.learned(&config.freeze)?;
-        let threads = Threads::new(threads)?;
         let count = blueprint.parameters.count();
         let books = Books {
-            gradients: Gradients::new(count, true),
+            gradients: machine.gradients(count, true),
             ledger: Ledger::default(),
             measured: vec![None; blueprint.norms],
         };
         Ok(Self {
+            weights: machine.weights(count),
+            companions: machine.companions(&learned),
+            machine,
             blueprint,
             samples,
             class_weights,
-            learned,
-            weights: Weights::new(vec![F::ZERO; count]),
-            companions: Companions::new(count),
             books,
             outputs,
-            threads,
         })
     }
 
-    /// Which parameters gradients change.
+    /// Which parameters gradients change where nothing is frozen.
     #[cfg(test)]
-    pub(super) fn learned(&self) -> &[bool] {
-        &self.learned
+    pub(super) fn learned(&self) -> Vec<bool> {
+        self.blueprint.parameters.learned(&[]).unwrap()
+    }
+
+    /// What was read, if that went well.
+    fn read<T>(&self, found: T) -> Result<T, Failure> {
+        self.machine.check()?;
+        Ok(found)
     }
 
     fn target(&self, indices: &[u32]) -> Target {
@@ -146,18 +145,21 @@ fn check(blueprint: &Blueprint, config: &Config, samples: &Samples) -> Result<()
     Ok(())
 }
 
-impl<F: Real> Engine for ProgramEngine<F> {
-    type Pass<'a> = ProgramPass<'a, F>;
+impl<M: Machine> Engine for ProgramEngine<M> {
+    type Pass<'a>
+        = ProgramPass<'a, M>
+    where
+        Self: 'a;
 
     fn name(&self) -> String {
-        self.threads.name()
+        self.machine.name()
     }
 
     fn samples(&self) -> (usize, usize) {
         (self.samples.training, self.samples.len() - self.samples.training)
     }
 
-    fn pass<'a>(&'a mut self, setting: Setting<'a>) -> Result<ProgramPass<'a, F>, Failure> {
+    fn pass<'a>(&'a mut self, setting: Setting<'a>) -> Result<ProgramPass<'a, M>, Failure> {
         let target = self.target(setting.indices);
         let samples = setting.indices.len();
         let shares = match &target {
@@ -166,40 +168,42 @@ impl<F: Real> Engine for ProgramEngine<F> {
         };
         let norm = setting.phase.loss.width_norm;
         let width_weights = self.width_weights(&target, norm, samples);
-        let judge = Judge {
-            criterion: setting.config.criterion.measure(),
+        let outlook = Outlook {
             head: self.blueprint.head.as_ref(),
             weights: &self.weights,
             target,
+            outputs: self.outputs,
+        };
+        let judge = Judge {
+            machine: &self.machine,
+            criterion: setting.config.criterion.measure(),
+            outlook,
             shares,
             width_weights,
             norm,
-            outputs: self.outputs,
         };
         Ok(ProgramPass {
+            machine: &self.machine,
             blueprint: &self.blueprint,
             samples: &self.samples,
             augment: setting.config.data.as_ref().map(|data: &DataConfig| data.augment).unwrap_or_default(),
             judge,
             setting,
             books: &mut self.books,
-            threads: &self.threads,
         })
     }
 
     fn update(&mut self, step: &AdamStep, settings: &Optimiser) -> Result<(), Failure> {
-        let mut total = vec![F::ZERO; self.weights.values.len()];
-        self.books.gradients.settle(&self.weights.values, &mut total);
-        let (values, learned) = (&mut self.weights.values, Some(&self.learned[..]));
+        let (weights, gradients) = (&mut self.weights, &self.books.gradients);
         self.books.ledger.gradient_norm =
-            self.companions.update(settings.method, step, learned, values, &total);
+            self.machine.update(settings.method, step, weights, gradients, &mut self.companions);
         for (norm, measured) in self.blueprint.batch_norms().into_iter().zip(&mut self.books.measured) {
             if let Some(measured) = measured.take() {
-                norm.follow(&measured, &mut self.weights.values);
+                self.machine.follow(norm, &measured, &mut self.weights);
             }
         }
-        self.weights.refresh();
-        Ok(())
+        self.machine.refresh(&mut self.weights);
+        Ok(self.machine.check()?)
     }
 
     fn take_ledger(&mut self) -> Result<Ledger, Failure> {
@@ -208,45 +212,41 @@ impl<F: Real> Engine for ProgramEngine<F> {
 
     fn track(&mut self, decay: f64) -> Result<(), Failure> {
         // Running statistics are averages already.
-        let statistics = self.blueprint.parameters.statistics();
-        self.companions.track(decay, &self.weights.values, statistics);
-        Ok(())
+        let statistics: Vec<_> = self.blueprint.parameters.statistics().collect();
+        self.machine.track(decay, &self.weights, &mut self.companions, &statistics);
+        Ok(self.machine.check()?)
     }
 
     fn averages(&mut self) -> Result<Vec<f64>, Failure> {
-        Ok(self.companions.averages())
+        self.read(self.machine.averages(&self.companions))
     }
 
     fn set_averages(&mut self, averages: &[f64]) -> Result<(), Failure> {
-        self.companions.set_averages(averages)
+        self.machine.set_averages(&mut self.companions, averages)
     }
 
     fn count(&self) -> usize {
-        self.weights.values.len()
+        self.blueprint.parameters.count()
     }
 
     fn parameters(&mut self) -> Result<Vec<f64>, Failure> {
-        Ok(widen(&self.weights.values))
+        self.read(self.machine.parameters(&self.weights))
     }
 
     fn set_parameters(&mut self, parameters: &[f64]) -> Result<(), Failure> {
-        narrow("parameters", parameters, &mut self.weights.values)?;
-        self.weights.refresh();
-        Ok(())
+        self.machine.set_parameters(&mut self.weights, parameters)
     }
 
     fn gradients(&mut self) -> Result<Vec<f64>, Failure> {
-        let mut total = vec![F::ZERO; self.weights.values.len()];
-        self.books.gradients.settle(&self.weights.values, &mut total);
-        Ok(widen(&total))
+        self.read(self.machine.settled(&self.books.gradients, &self.weights))
     }
 
     fn moments(&mut self) -> Result<Moments, Failure> {
-        Ok(self.companions.moments())
+        self.read(self.machine.moments(&self.companions))
     }
 
     fn set_moments(&mut self, moments: &Moments) -> Result<(), Failure> {
-        self.companions.set_moments(moments)
+        self.machine.set_moments(&mut self.companions, moments)
     }
 
     fn tensors(&self, parameters: &[f64]) -> Tensors {

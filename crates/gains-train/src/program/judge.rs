@@ -1,5 +1,9 @@
 //! What comes out of a network against what is true.
+//!
+//! A machine says what a criterion looks at and takes slopes in that back; the criterion itself is a few numbers a sample, and
+//! those are judged here.
 
+use super::machine::Machine;
 use super::ops::{Layer, Weights};
 use crate::cpu::Real;
 use crate::device::{Pull, Tally, WidthNorm};
@@ -16,33 +20,45 @@ pub enum Target {
     Numbers(Vec<f64>),
 }
 
-/// A criterion and all it needs to know of a batch.
-pub struct Judge<'a, F> {
-    /// The criterion.
-    pub criterion: &'a dyn Measure,
+/// How outputs become what a criterion looks at.
+pub struct Outlook<'a, W> {
     /// The last layer, if it was taken off the network.
     pub head: Option<&'a Layer>,
     /// The parameters.
-    pub weights: &'a Weights<F>,
+    pub weights: &'a W,
     /// What is true.
     pub target: Target,
+    /// Outputs of the network.
+    pub outputs: usize,
+}
+
+/// A criterion and all it needs to know of a batch.
+pub struct Judge<'a, M: Machine> {
+    /// Where the batch is.
+    pub machine: &'a M,
+    /// The criterion.
+    pub criterion: &'a dyn Measure,
+    /// What it looks at.
+    pub outlook: Outlook<'a, M::Weights>,
     /// What samples weigh in the loss.
     pub shares: Vec<f64>,
     /// What the widths of their outputs weigh.
     pub width_weights: Vec<f32>,
     /// How widths are measured.
     pub norm: WidthNorm,
-    /// Outputs of the network.
-    pub outputs: usize,
 }
 
 /// Differences of logits to the label's, or of outputs to what is true: middle and radius, row by row.
-struct Seen {
-    centre: Vec<f64>,
-    radius: Vec<f64>,
+pub struct Seen {
+    /// The middles; 0 for the label.
+    pub centre: Vec<f64>,
+    /// The radii; 0 for points.
+    pub radius: Vec<f64>,
+    /// Whether these are boxes.
+    pub boxes: bool,
 }
 
-impl<F: Real> Judge<'_, F> {
+impl<W> Outlook<'_, W> {
     /// The right class of a sample.
     pub fn label(&self, sample: usize) -> usize {
         match &self.target {
@@ -50,7 +66,10 @@ impl<F: Real> Judge<'_, F> {
             Target::Numbers(_) => usize::MAX,
         }
     }
+}
 
+/// The same on this machine's processor.
+impl<F: Real> Outlook<'_, Weights<F>> {
     /// Weight of class `c` less that of the label, for every entry of the features.
     fn row(&self, head: &Layer, class: usize, label: usize, entry: usize) -> f64 {
         let (depth, _) = head.sizes();
@@ -58,9 +77,11 @@ impl<F: Real> Judge<'_, F> {
         weights[class * depth + entry].wide() - weights[label * depth + entry].wide()
     }
 
-    fn seen(&self, x: &Matrix<F>) -> Seen {
+    /// What there is to look at.
+    pub fn seen(&self, x: &Matrix<F>) -> Seen {
         let n = self.outputs;
-        let mut seen = Seen { centre: vec![0.0; x.rows * n], radius: vec![0.0; x.rows * n] };
+        let mut seen =
+            Seen { centre: vec![0.0; x.rows * n], radius: vec![0.0; x.rows * n], boxes: x.is_box() };
         for sample in 0..x.rows {
             let at = sample * x.columns;
             let centre = |entry: usize| x.centre[at + entry].wide();
@@ -93,72 +114,8 @@ impl<F: Real> Judge<'_, F> {
         seen
     }
 
-    fn bounds(&self, seen: &Seen) -> Vec<f64> {
-        let each = seen.centre.iter().zip(&seen.radius);
-        match self.target {
-            Target::Classes(_) => each.map(|(c, r)| c + r).collect(),
-            Target::Numbers(_) => each.map(|(c, r)| c.abs() + r).collect(),
-        }
-    }
-
-    /// What the criterion looks at: margins or absolute errors, of boxes their upper bounds.
-    pub fn rows(&self, x: &Matrix<F>) -> Vec<f64> {
-        self.bounds(&self.seen(x))
-    }
-
-    /// Adds a batch to the tally, and what pulls at it to the gradients of the head; returns the gradient of `x`.
-    pub fn judge(
-        &self,
-        x: &Matrix<F>,
-        pull: Pull<'_>,
-        width: f64,
-        tally: &mut Tally,
-        into: &mut Gradients<F>,
-    ) -> Matrix<F> {
-        let n = self.outputs;
-        let seen = self.seen(x);
-        let bounds = self.bounds(&seen);
-        // Slopes of the loss in the middles and radii of what was seen.
-        let mut on = Seen { centre: vec![0.0; bounds.len()], radius: vec![0.0; bounds.len()] };
-        for sample in 0..x.rows {
-            let range = sample * n..(sample + 1) * n;
-            let (row, label) = (&bounds[range.clone()], self.label(sample));
-            let (value, slopes) = self.criterion.of(row, label);
-            tally.cross_entropy += self.shares[sample] * value;
-            tally.samples += 1.0;
-            match self.target {
-                Target::Classes(_) => {
-                    let leads = (0..n).all(|class| class == label || row[class] < 0.0);
-                    tally.correct += f64::from(u8::from(leads));
-                }
-                Target::Numbers(_) => tally.error += row.iter().sum::<f64>() / n as f64,
-            }
-            let (share, given) = match pull {
-                Pull::CrossEntropy(weight) => (weight * self.shares[sample], &slopes[..]),
-                Pull::Margins(all) => (1.0, &all[range.clone()]),
-            };
-            for (output, at) in range.enumerate().filter(|(output, _)| *output != label) {
-                let slope = share * given[output];
-                on.centre[at] = match self.target {
-                    Target::Classes(_) => slope,
-                    Target::Numbers(_) => slope * sign(seen.centre[at]),
-                };
-                let (weight, spread) = (f64::from(self.width_weights[sample]), 2.0 * seen.radius[at]);
-                let (size, steepness) = match self.norm {
-                    WidthNorm::Squared => (spread * spread, 4.0 * spread),
-                    WidthNorm::Absolute => (spread, 2.0),
-                };
-                if x.is_box() {
-                    tally.width += weight * size;
-                    on.radius[at] = slope + width * weight * steepness;
-                }
-            }
-        }
-        self.back(x, &on, into)
-    }
-
     /// From slopes in what was seen to those in `x` and in the head.
-    fn back(&self, x: &Matrix<F>, on: &Seen, into: &mut Gradients<F>) -> Matrix<F> {
+    pub fn back(&self, x: &Matrix<F>, on: &Seen, into: &mut Gradients<F>) -> Matrix<F> {
         let n = self.outputs;
         let mut part = vec![[0.0; 2]; x.rows * x.columns];
         for sample in 0..x.rows {
@@ -219,6 +176,74 @@ impl<F: Real> Judge<'_, F> {
     }
 }
 
+impl<M: Machine> Judge<'_, M> {
+    fn bounds(&self, seen: &Seen) -> Vec<f64> {
+        let each = seen.centre.iter().zip(&seen.radius);
+        match self.outlook.target {
+            Target::Classes(_) => each.map(|(c, r)| c + r).collect(),
+            Target::Numbers(_) => each.map(|(c, r)| c.abs() + r).collect(),
+        }
+    }
+
+    /// What the criterion looks at: margins or absolute errors, of boxes their upper bounds.
+    pub fn rows(&self, x: &M::Values) -> Vec<f64> {
+        self.bounds(&self.machine.seen(&self.outlook, x))
+    }
+
+    /// Adds a batch to the tally, and what pulls at it to the gradients of the head; returns the gradient of `x`.
+    pub fn judge(
+        &self,
+        x: &M::Values,
+        pull: Pull<'_>,
+        width: f64,
+        tally: &mut Tally,
+        into: &mut M::Gradients,
+    ) -> M::Values {
+        let n = self.outlook.outputs;
+        let seen = self.machine.seen(&self.outlook, x);
+        let bounds = self.bounds(&seen);
+        // Slopes of the loss in the middles and radii of what was seen.
+        let mut on =
+            Seen { centre: vec![0.0; bounds.len()], radius: vec![0.0; bounds.len()], boxes: seen.boxes };
+        for sample in 0..bounds.len() / n.max(1) {
+            let range = sample * n..(sample + 1) * n;
+            let (row, label) = (&bounds[range.clone()], self.outlook.label(sample));
+            let (value, slopes) = self.criterion.of(row, label);
+            tally.cross_entropy += self.shares[sample] * value;
+            tally.samples += 1.0;
+            match self.outlook.target {
+                Target::Classes(_) => {
+                    let leads = (0..n).all(|class| class == label || row[class] < 0.0);
+                    tally.correct += f64::from(u8::from(leads));
+                }
+                Target::Numbers(_) => tally.error += row.iter().sum::<f64>() / n as f64,
+            }
+            let (share, given) = match pull {
+                Pull::CrossEntropy(weight) => (weight * self.shares[sample], &slopes[..]),
+                Pull::Margins(all) => (1.0, &all[range.clone()]),
+            };
+            for (output, at) in range.enumerate().filter(|(output, _)| *output != label) {
+                let slope = share * given[output];
+                on.centre[at] = match self.outlook.target {
+                    Target::Classes(_) => slope,
+                    Target::Numbers(_) => slope * sign(seen.centre[at]),
+                };
+                let (weight, spread) = (f64::from(self.width_weights[sample]), 2.0 * seen.radius[at]);
+                let (size, steepness) = match self.norm {
+                    WidthNorm::Squared => (spread * spread, 4.0 * spread),
+                    WidthNorm::Absolute => (spread, 2.0),
+                };
+                if seen.boxes {
+                    tally.width += weight * size;
+                    on.radius[at] = slope + width * weight * steepness;
+                }
+            }
+        }
+        self.machine.seen_back(&self.outlook, x, &on, into)
+    }
+}
+
+/// −1, 0 or 1.
 fn sign(value: f64) -> f64 {
     if value == 0.0 { 0.0 } else { value.signum() }
 }

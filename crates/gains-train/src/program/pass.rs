@@ -13,32 +13,29 @@ pub use self::points::PointRun;
 use super::blueprint::{Blueprint, OdePart};
 use super::engine::Books;
 use super::judge::Judge;
+use super::machine::Machine;
 use super::samples::Samples;
-use super::step::{Stepper, measure};
+use super::step::Stepper;
 use super::tape::{ProgramTape, ValueId};
 use crate::config::{Augment, PhaseSolver, SolverConfig};
-use crate::cpu::Real;
 use crate::device::{Pull, StepForm, Tally};
 use crate::engine::{
     BoxTerms, BoxTrip, FirstStep, JointOutcome, Look, Pass, Reference, Rows, Setting, Trip, joined,
 };
 use crate::explore::Rules;
-use crate::gradients::Gradients;
 use crate::loss::width::width_share;
 use crate::loss::{Joint, criterion};
-use crate::matrix::Matrix;
 use crate::solve::{Failure, Stepping, inference_step, initial_step};
-use crate::threads::Threads;
 
 /// One phase's way of sending a batch through.
-pub struct ProgramPass<'p, F: Real> {
+pub struct ProgramPass<'p, M: Machine> {
+    pub(super) machine: &'p M,
     pub(super) blueprint: &'p Blueprint,
     pub(super) samples: &'p Samples,
     pub(super) augment: Augment,
-    pub(super) judge: Judge<'p, F>,
+    pub(super) judge: Judge<'p, M>,
     pub(super) setting: Setting<'p>,
-    pub(super) books: &'p mut Books<F>,
-    pub(super) threads: &'p Threads,
+    pub(super) books: &'p mut Books<M>,
 }
 
 /// What a pass is for.
@@ -59,7 +56,7 @@ struct Chosen {
     first: Option<f64>,
 }
 
-impl<'p, F: Real> ProgramPass<'p, F> {
+impl<'p, M: Machine> ProgramPass<'p, M> {
     fn count(&self) -> usize {
         self.setting.indices.len()
     }
@@ -67,7 +64,7 @@ impl<'p, F: Real> ProgramPass<'p, F> {
     /// The solver of an ODE for a batch at its beginning. `first` is none where the batch decides.
     fn stepping(
         &self,
-        tape: &mut ProgramTape<'p, F>,
+        tape: &mut ProgramTape<'p, M>,
         ode: &'p OdePart,
         state: ValueId,
         first: Option<f64>,
@@ -94,10 +91,17 @@ impl<'p, F: Real> ProgramPass<'p, F> {
                 };
                 let tried = stepper.step(state, 0.0, step, true);
                 let error = tried.error.map(|id| tape.value(id));
-                Ok(measure(tape.value(state), tape.value(tried.slope), error))
+                let sums = self.machine.measure(tape.value(state), tape.value(tried.slope), error);
+                self.machine.check()?;
+                Ok(sums)
             })?,
         };
         Ok(Chosen { stepping: Stepping::adaptive(&solver, step, self.count()), first: Some(step) })
+    }
+
+    /// Somewhere for gradients that nobody wants.
+    fn unused(&self) -> M::Gradients {
+        self.machine.gradients(self.blueprint.parameters.count(), false)
     }
 
     /// The first step outside training.
@@ -108,7 +112,7 @@ impl<'p, F: Real> ProgramPass<'p, F> {
 }
 
 #[cfg(test)]
-impl<F: Real> ProgramPass<'_, F> {
+impl<M: Machine> ProgramPass<'_, M> {
     /// What the criterion sees of the batch, solved as in use.
     pub(super) fn rows_of(&mut self, look: Look) -> Result<Vec<f64>, Failure> {
         let inputs = self.inputs()?;
@@ -122,21 +126,23 @@ impl<F: Real> ProgramPass<'_, F> {
     }
 }
 
-impl<'p, F: Real> Pass for ProgramPass<'p, F> {
-    type Inputs = Matrix<F>;
-    type Points = PointRun<'p, F>;
-    type Boxes = BoxRun<'p, F>;
+impl<'p, M: Machine> Pass for ProgramPass<'p, M> {
+    type Inputs = M::Values;
+    type Points = PointRun<'p, M>;
+    type Boxes = BoxRun<'p, M>;
 
-    fn inputs(&mut self) -> Result<Matrix<F>, Failure> {
-        Ok(self.samples.gather(self.setting.indices, self.augment, self.setting.augment))
+    fn inputs(&mut self) -> Result<M::Values, Failure> {
+        let inputs = self.samples.gather(self.setting.indices, self.augment, self.setting.augment);
+        Ok(self.machine.put(inputs))
     }
 
-    fn attack(&mut self, inputs: &Matrix<F>, reach: f64, seed: u64) -> Result<Matrix<F>, Failure> {
+    fn attack(&mut self, inputs: &M::Values, reach: f64, seed: u64) -> Result<M::Values, Failure> {
         let settings = self.setting.phase.attack;
         let start = if settings.random_start { reach } else { 0.0 };
-        let mut attacked = self.samples.scatter(inputs, start, seed);
-        self.threads.within(|| {
-            let mut unused = (Tally::default(), Gradients::new(self.books.gradients.signed.len(), false));
+        let machine = self.machine;
+        machine.within(|| {
+            let mut attacked = machine.scatter(self.samples, inputs, start, seed);
+            let mut unused = (Tally::default(), self.unused());
             for _ in 0..settings.steps {
                 let mut run = self.send(&attacked, FirstStep::Rule, For::Attack)?;
                 let x = run.tape.value(run.output);
@@ -144,70 +150,78 @@ impl<'p, F: Real> Pass for ProgramPass<'p, F> {
                 let part = self.judge.judge(x, pull, 0.0, &mut unused.0, &mut unused.1);
                 run.tape.seed(run.output, part);
                 if let Some(gradient) = run.tape.backward(&mut unused.1) {
-                    self.samples.ascend(&mut attacked, &gradient, inputs, (settings.fraction, reach));
+                    let part_of = (settings.fraction, reach);
+                    machine.ascend(self.samples, &mut attacked, &gradient, inputs, part_of);
                 }
             }
+            machine.check()?;
             Ok(attacked)
         })
     }
 
     fn begin(&mut self) -> Result<(), Failure> {
         self.books.ledger = Default::default();
-        self.books.gradients.signed.fill(F::ZERO);
-        self.books.gradients.magnitudes.fill(F::ZERO);
-        Ok(())
+        self.machine.clear(&mut self.books.gradients);
+        Ok(self.machine.check()?)
     }
 
-    fn send_points(&mut self, inputs: &Matrix<F>, first: FirstStep) -> Result<PointRun<'p, F>, Failure> {
-        let run = self.threads.within(|| self.send(inputs, first, For::Learning))?;
+    fn send_points(&mut self, inputs: &M::Values, first: FirstStep) -> Result<PointRun<'p, M>, Failure> {
+        let run = self.machine.within(|| self.send(inputs, first, For::Learning))?;
+        self.machine.check()?;
         self.books.measured = run.tape.measured().to_vec();
         Ok(run)
     }
 
-    fn trip<'r>(&self, points: &'r PointRun<'p, F>) -> &'r Trip {
+    fn trip<'r>(&self, points: &'r PointRun<'p, M>) -> &'r Trip {
         &points.trip
     }
 
-    fn reference(&self, points: &PointRun<'p, F>) -> Reference {
+    fn reference(&self, points: &PointRun<'p, M>) -> Reference {
         let first = points.trip.first_steps.iter().map(|step| step.unwrap_or(0.0)).collect();
         Reference { visits: points.visits.clone(), first }
     }
 
-    fn return_points(&mut self, mut points: PointRun<'p, F>, pull: Pull<'_>) -> Result<(), Failure> {
-        self.threads.within(|| {
+    fn return_points(&mut self, mut points: PointRun<'p, M>, pull: Pull<'_>) -> Result<(), Failure> {
+        self.machine.within(|| {
             let (ledger, gradients) = (&mut self.books.ledger, &mut self.books.gradients);
             let x = points.tape.value(points.output);
             let part = self.judge.judge(x, pull, 0.0, &mut ledger.clean, gradients);
             points.tape.seed(points.output, part);
             points.tape.backward(gradients);
         });
-        Ok(())
+        Ok(self.machine.check()?)
     }
 
     fn send_boxes(
         &mut self,
-        inputs: &Matrix<F>,
+        inputs: &M::Values,
         radius: f64,
         reference: &Reference,
         rules: &Rules,
         random: &mut fastrand::Rng,
-    ) -> Result<BoxRun<'p, F>, Failure> {
-        let region = self.samples.region(inputs, radius);
-        self.threads.within(|| self.explore_boxes(region, reference, rules, random))
+    ) -> Result<BoxRun<'p, M>, Failure> {
+        let machine = self.machine;
+        let run = machine.within(|| {
+            let region = machine.region(self.samples, inputs, radius);
+            self.explore_boxes(region, reference, rules, random)
+        })?;
+        machine.check()?;
+        Ok(run)
     }
 
-    fn box_trip(&self, boxes: &BoxRun<'p, F>) -> BoxTrip {
+    fn box_trip(&self, boxes: &BoxRun<'p, M>) -> BoxTrip {
         boxes.trip
     }
 
     fn pull_boxes(
         &mut self,
-        mut run: BoxRun<'p, F>,
+        mut run: BoxRun<'p, M>,
         pulls: &[Pull<'_>],
         width: f64,
     ) -> Result<BoxTerms, Failure> {
         let width = width * width_share(self.setting.phase, run.trip.boxes);
-        Ok(self.threads.within(|| {
+        let machine = self.machine;
+        let terms = machine.within(|| {
             let terms = self.regularise(&mut run);
             let (ledger, gradients) = (&mut self.books.ledger, &mut self.books.gradients);
             for (output, pull) in run.outputs.clone().into_iter().zip(pulls) {
@@ -217,17 +231,20 @@ impl<'p, F: Real> Pass for ProgramPass<'p, F> {
             }
             run.tape.backward(gradients);
             terms
-        }))
+        });
+        machine.check()?;
+        Ok(terms)
     }
 
     fn look(&mut self, look: Look) -> Result<(), Failure> {
         let inputs = self.inputs()?;
-        self.threads.within(|| {
+        let machine = self.machine;
+        machine.within(|| {
             let run = self.send(&inputs, FirstStep::Rule, For::Look(look))?;
-            let mut unused = Gradients::new(self.books.gradients.signed.len(), false);
+            let mut unused = self.unused();
             let x = run.tape.value(run.output);
             self.judge.judge(x, Pull::CrossEntropy(0.0), 0.0, &mut self.books.ledger.clean, &mut unused);
-            Ok(())
+            Ok(machine.check()?)
         })
     }
 
@@ -237,8 +254,8 @@ impl<'p, F: Real> Pass for ProgramPass<'p, F> {
 
     fn return_both(
         &mut self,
-        points: PointRun<'p, F>,
-        boxes: BoxRun<'p, F>,
+        points: PointRun<'p, M>,
+        boxes: BoxRun<'p, M>,
         loss: &dyn Joint,
         width: f64,
     ) -> Result<JointOutcome, Failure> {
@@ -246,17 +263,21 @@ impl<'p, F: Real> Pass for ProgramPass<'p, F> {
     }
 }
 
-impl<'p, F: Real> Rows for ProgramPass<'p, F> {
-    fn point_rows(&mut self, points: &PointRun<'p, F>) -> Result<Vec<f64>, Failure> {
-        Ok(self.judge.rows(points.tape.value(points.output)))
+impl<'p, M: Machine> Rows for ProgramPass<'p, M> {
+    fn point_rows(&mut self, points: &PointRun<'p, M>) -> Result<Vec<f64>, Failure> {
+        let rows = self.judge.rows(points.tape.value(points.output));
+        self.machine.check()?;
+        Ok(rows)
     }
 
-    fn box_rows(&mut self, boxes: &BoxRun<'p, F>, number: usize) -> Result<Vec<f64>, Failure> {
-        Ok(self.judge.rows(boxes.tape.value(boxes.outputs[number])))
+    fn box_rows(&mut self, boxes: &BoxRun<'p, M>, number: usize) -> Result<Vec<f64>, Failure> {
+        let rows = self.judge.rows(boxes.tape.value(boxes.outputs[number]));
+        self.machine.check()?;
+        Ok(rows)
     }
 
     fn label(&self, sample: usize) -> (usize, f64) {
-        (self.judge.label(sample), self.judge.shares[sample])
+        (self.judge.outlook.label(sample), self.judge.shares[sample])
     }
 
     fn criterion(&self) -> &dyn criterion::Measure {

@@ -3,11 +3,10 @@
 use gains_ode::Tableau;
 
 use super::blueprint::Circuit;
+use super::machine::Machine;
 use super::ops::{Clock, Operation, Rule};
 use super::tape::{ProgramTape, ValueId};
-use crate::cpu::Real;
-use crate::device::{Measure, StepForm};
-use crate::matrix::Matrix;
+use crate::device::StepForm;
 
 /// A step that was tried.
 #[derive(Clone, Copy, Debug)]
@@ -21,8 +20,8 @@ pub struct Tried {
 }
 
 /// All values of a circuit.
-pub fn walk<'p, F: Real>(
-    tape: &mut ProgramTape<'p, F>,
+pub fn walk<'p, M: Machine>(
+    tape: &mut ProgramTape<'p, M>,
     circuit: &'p Circuit,
     input: ValueId,
     time: f64,
@@ -46,9 +45,9 @@ struct Stages {
 }
 
 /// A step of a batch.
-pub struct Stepper<'t, 'p, F: Real> {
+pub struct Stepper<'t, 'p, M: Machine> {
     /// Where it is recorded.
-    pub tape: &'t mut ProgramTape<'p, F>,
+    pub tape: &'t mut ProgramTape<'p, M>,
     /// The right-hand side.
     pub dynamics: &'p Circuit,
     /// The method.
@@ -57,7 +56,7 @@ pub struct Stepper<'t, 'p, F: Real> {
     pub form: StepForm,
 }
 
-impl<'p, F: Real> Stepper<'_, 'p, F> {
+impl<'p, M: Machine> Stepper<'_, 'p, M> {
     /// Tries a step; `measured` if its error is asked for.
     pub fn step(&mut self, from: ValueId, time: f64, step: f64, measured: bool) -> Tried {
         let tableau = self.tableau;
@@ -157,26 +156,4 @@ impl<'p, F: Real> Stepper<'_, 'p, F> {
         stages.before = values;
         input
     }
-}
-
-/// What a step tells about itself.
-pub fn measure<F: Real>(state: &Matrix<F>, slope: &Matrix<F>, error: Option<&Matrix<F>>) -> Measure {
-    let size = |m: &Matrix<F>| m.centre.iter().map(|value| value.wide().abs()).sum::<f64>();
-    let mut sums = Measure { state: size(state), slope: size(slope), ..Measure::default() };
-    let Some(error) = error else { return sums };
-    for row in 0..error.rows {
-        let entries = row * error.columns..(row + 1) * error.columns;
-        let (mut lower, mut upper) = (0.0, 0.0);
-        for at in entries {
-            let centre = error.centre[at].wide().abs();
-            let radius = error.radius.get(at).map_or(0.0, |r| r.wide());
-            // Not `max`, which hides NaN.
-            lower += if centre < radius { 0.0 } else { centre - radius };
-            upper += centre + radius;
-        }
-        sums.lower += lower;
-        sums.upper += upper;
-        sums.largest = if upper <= sums.largest { sums.largest } else { upper };
-    }
-    sums
 }

@@ -1,22 +1,20 @@
 //! What happened to a batch on its way through a program, so that gradients find their way back.
 
-use super::ops::{BatchNorm, Clock, Operation, Return, Rule, Statistics, Weights, sum};
-use crate::cpu::Real;
-use crate::gradients::Gradients;
-use crate::matrix::Matrix;
+use super::machine::Machine;
+use super::ops::{BatchNorm, Clock, Operation, Rule};
 
 /// A value on a tape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueId(usize);
 
 /// Where a value came from.
-enum Source<'p> {
+enum Source<'p, S> {
     /// From outside; `wanted` if its gradient is.
     Input { wanted: bool },
     /// An operator, or its change.
     Operation { operation: &'p Operation, from: Vec<ValueId>, clock: Clock },
     /// Batch normalisation by given statistics, or by the input's own.
-    Norm { norm: &'p BatchNorm, from: ValueId, clock: Clock, statistics: Statistics, own: bool },
+    Norm { norm: &'p BatchNorm, from: ValueId, clock: Clock, statistics: S, own: bool },
     /// A rule over intervals.
     Rule { rule: Rule, from: Vec<ValueId> },
     /// A weighted sum.
@@ -24,59 +22,60 @@ enum Source<'p> {
 }
 
 /// Whose statistics batch normalisation takes.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Norms {
+#[derive(Clone, Debug)]
+pub enum Norms<S> {
     /// Those of the batch that passes.
     Own,
     /// Those that clean points had, by layer.
-    Given(Vec<Option<Statistics>>),
+    Given(Vec<Option<S>>),
     /// The running ones: the network as it would be used.
     Running,
 }
 
-struct Entry<'p, F> {
-    value: Matrix<F>,
-    gradient: Option<Matrix<F>>,
-    source: Source<'p>,
+struct Entry<'p, M: Machine> {
+    value: M::Values,
+    gradient: Option<M::Values>,
+    source: Source<'p, M::Statistics>,
 }
 
 /// Values in the order they were computed, all points or all boxes. A value may be used several times; its gradients
 /// add up, and what no gradient reaches costs nothing on the way back.
-pub struct ProgramTape<'p, F: Real> {
-    weights: &'p Weights<F>,
-    norms: Norms,
+pub struct ProgramTape<'p, M: Machine> {
+    machine: &'p M,
+    weights: &'p M::Weights,
+    norms: Norms<M::Statistics>,
     /// What clean points measured, by layer of batch normalisation.
-    measured: Vec<Option<Statistics>>,
-    entries: Vec<Entry<'p, F>>,
+    measured: Vec<Option<M::Statistics>>,
+    entries: Vec<Entry<'p, M>>,
 }
 
-impl<'p, F: Real> ProgramTape<'p, F> {
+impl<'p, M: Machine> ProgramTape<'p, M> {
     /// An empty tape for a network with so many layers of batch normalisation.
-    pub fn new(weights: &'p Weights<F>, norms: Norms, layers: usize) -> Self {
-        Self { weights, norms, measured: vec![None; layers], entries: Vec::new() }
+    pub fn new(machine: &'p M, weights: &'p M::Weights, norms: Norms<M::Statistics>, layers: usize) -> Self {
+        Self { machine, weights, norms, measured: vec![None; layers], entries: Vec::new() }
     }
 
     /// What clean points measured.
-    pub fn measured(&self) -> &[Option<Statistics>] {
+    pub fn measured(&self) -> &[Option<M::Statistics>] {
         &self.measured
     }
 
-    fn push(&mut self, value: Matrix<F>, source: Source<'p>) -> ValueId {
+    fn push(&mut self, value: M::Values, source: Source<'p, M::Statistics>) -> ValueId {
         self.entries.push(Entry { value, gradient: None, source });
         ValueId(self.entries.len() - 1)
     }
 
     /// A value from outside; `wanted` if its gradient is.
-    pub fn input(&mut self, value: Matrix<F>, wanted: bool) -> ValueId {
+    pub fn input(&mut self, value: M::Values, wanted: bool) -> ValueId {
         self.push(value, Source::Input { wanted })
     }
 
     /// A value.
-    pub fn value(&self, id: ValueId) -> &Matrix<F> {
+    pub fn value(&self, id: ValueId) -> &M::Values {
         &self.entries[id.0].value
     }
 
-    fn values(&self, ids: &[ValueId]) -> Vec<&Matrix<F>> {
+    fn values(&self, ids: &[ValueId]) -> Vec<&M::Values> {
         ids.iter().map(|id| self.value(*id)).collect()
     }
 
@@ -85,24 +84,25 @@ impl<'p, F: Real> ProgramTape<'p, F> {
         if let Operation::BatchNorm(norm) = operation {
             return self.normalise(norm, from[0], clock);
         }
-        let value = operation.forward(self.weights, &self.values(&from), clock);
+        let value = self.machine.operation(operation, self.weights, &self.values(&from), clock);
         self.push(value, Source::Operation { operation, from, clock })
     }
 
     fn normalise(&mut self, norm: &'p BatchNorm, from: ValueId, clock: Clock) -> ValueId {
         let x = self.value(from);
-        let own = self.norms == Norms::Own && !norm.inside;
+        let of_batch = matches!(self.norms, Norms::Own);
+        let own = of_batch && !norm.inside;
         // The first evaluation of dynamics is that at the beginning of the first step.
-        let measured = (self.norms == Norms::Own && clock.biased && self.measured[norm.index].is_none())
-            .then(|| norm.measure(x));
+        let measured = (of_batch && clock.biased && self.measured[norm.index].is_none())
+            .then(|| self.machine.statistics(norm, x));
         let statistics = match (&self.norms, &measured) {
             (Norms::Own, Some(own)) if !norm.inside => own.clone(),
             (Norms::Given(all), _) if !norm.inside => {
-                all[norm.index].clone().unwrap_or_else(|| norm.running(self.weights))
+                all[norm.index].clone().unwrap_or_else(|| self.machine.running(norm, self.weights))
             }
-            _ => norm.running(self.weights),
+            _ => self.machine.running(norm, self.weights),
         };
-        let value = norm.forward(self.weights, x, clock, &statistics);
+        let value = self.machine.normalise(norm, self.weights, x, clock, &statistics);
         if measured.is_some() {
             self.measured[norm.index] = measured;
         }
@@ -111,7 +111,7 @@ impl<'p, F: Real> ProgramTape<'p, F> {
 
     /// A rule over intervals.
     pub fn rule(&mut self, rule: Rule, from: Vec<ValueId>) -> ValueId {
-        let value = rule.forward(&self.values(&from));
+        let value = self.machine.rule(rule, &self.values(&from));
         self.push(value, Source::Rule { rule, from })
     }
 
@@ -119,16 +119,16 @@ impl<'p, F: Real> ProgramTape<'p, F> {
     pub fn sum(&mut self, from: Vec<(ValueId, f64)>, like: ValueId) -> ValueId {
         let (ids, coefficients): (Vec<ValueId>, Vec<f64>) = from.iter().copied().unzip();
         let value = match ids.is_empty() {
-            true => self.value(like).zeros_like(),
-            false => sum::forward(&coefficients, &self.values(&ids)),
+            true => self.machine.zeros_like(self.value(like)),
+            false => self.machine.sum(&coefficients, &self.values(&ids)),
         };
         self.push(value, Source::Sum { from })
     }
 
     /// Adds to the gradient of a value.
-    pub fn seed(&mut self, id: ValueId, part: Matrix<F>) {
+    pub fn seed(&mut self, id: ValueId, part: M::Values) {
         match &mut self.entries[id.0].gradient {
-            Some(gradient) => gradient.add(&part),
+            Some(gradient) => self.machine.add(gradient, &part),
             empty => *empty = Some(part),
         }
     }
@@ -163,9 +163,9 @@ impl<'p, F: Real> ProgramTape<'p, F> {
     }
 
     /// Takes all gradients back to the parameters; returns that of the input that was wanted, if it has one.
-    pub fn backward(mut self, into: &mut Gradients<F>) -> Option<Matrix<F>> {
+    pub fn backward(mut self, into: &mut M::Gradients) -> Option<M::Values> {
         let mut input = None;
-        let weights = self.weights;
+        let (machine, weights) = (self.machine, self.weights);
         // A value's users all come after it, so its gradient is complete when its turn comes.
         while let Some(Entry { gradient, source, .. }) = self.entries.pop() {
             let Some(gradient) = gradient else { continue };
@@ -177,22 +177,23 @@ impl<'p, F: Real> ProgramTape<'p, F> {
                 }
                 Source::Operation { operation, from, clock } => {
                     let wanted = self.is_wanted(from[0]);
-                    let mut back = Return { weights, into: &mut *into, wanted };
-                    let parts = operation.backward(&self.values(&from), clock, &gradient, &mut back);
+                    let x = self.values(&from);
+                    let parts =
+                        machine.operation_back(operation, weights, &x, clock, &gradient, into, wanted);
                     self.seed_all(&from, parts);
                 }
                 Source::Norm { norm, from, clock, statistics, own } => {
                     let how = (clock, &statistics, own);
-                    let part = norm.backward(weights, self.value(from), how, &gradient, into);
+                    let part = machine.normalise_back(norm, weights, self.value(from), how, &gradient, into);
                     self.seed_all(&[from], vec![Some(part)]);
                 }
                 Source::Rule { rule, from } => {
-                    let parts = rule.backward(&self.values(&from), &gradient);
+                    let parts = machine.rule_back(rule, &self.values(&from), &gradient);
                     self.seed_all(&from, parts.into_iter().map(Some).collect());
                 }
                 Source::Sum { from } => {
                     for (id, coefficient) in from {
-                        let part = sum::backward(coefficient, &gradient);
+                        let part = machine.sum_back(coefficient, &gradient);
                         self.seed_all(&[id], vec![Some(part)]);
                     }
                 }
@@ -201,7 +202,7 @@ impl<'p, F: Real> ProgramTape<'p, F> {
         input
     }
 
-    fn seed_all(&mut self, ids: &[ValueId], parts: Vec<Option<Matrix<F>>>) {
+    fn seed_all(&mut self, ids: &[ValueId], parts: Vec<Option<M::Values>>) {
         for (id, part) in ids.iter().zip(parts) {
             if let Some(part) = part.filter(|_| self.is_wanted(*id)) {
                 self.seed(*id, part);

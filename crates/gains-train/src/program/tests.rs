@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use gains_core::description::{LayerSpec, Task};
 use gains_core::{Description, Shape};
 
+use super::machines::{config, layers, networks, samples};
 use super::*;
 use crate::config::{Aggregation, Config, Initial, PhaseSolver, Training};
 use crate::cpu::{Cpu, Real};
@@ -16,139 +17,11 @@ use crate::metrics::{BatchReport, Position};
 use crate::trainer::{Images, Outcome, TrainError, Trainer};
 use crate::{Checkpoint, Plan};
 
-/// Layers in the words of model files.
-fn layers(json: &str) -> Vec<LayerSpec> {
-    serde_json::from_str(json).unwrap()
-}
-
-const FIXED: &str = r#"{"method": "rk4", "end_time": 1.0, "controller": {"type": "fixed", "steps": 2}}"#;
-const CONTROLLED: &str = r#"{"method": "dopri5", "end_time": 1.0, "controller": {"type": "controlled_adaptive",
-    "factor": 2, "tolerance": 0.01, "initial_step": 0.2, "minimum_step": 0.02, "rejections_after_clipping": 1}}"#;
-
-/// Networks of all kinds, with the shape of their input and their outputs.
-fn networks() -> Vec<(&'static str, Shape, Vec<LayerSpec>, usize)> {
-    let image = Shape::image(6, 6, 2);
-    let ode = |dynamics: &str, solver: &str| {
-        format!(r#"{{"type": "ode", "dynamics": [{dynamics}], "solver": {solver}}}"#)
-    };
-    let linear = |name: &str, a: usize, b: usize| {
-        format!(r#"{{"type": "linear", "name": "{name}", "in_features": {a}, "out_features": {b}}}"#)
-    };
-    let timed = |name: &str, a: usize| {
-        format!(
-            r#"{{"type": "linear", "name": "{name}", "in_features": {a}, "out_features": {a}, "time": true}}"#
-        )
-    };
-    let all = |parts: &[String]| layers(&format!("[{}]", parts.join(", ")));
-    let word = |kind: &str| format!(r#"{{"type": "{kind}"}}"#);
-    vec![
-        ("no ode", Shape::flat(5), all(&[linear("a", 5, 6), word("tanh"), linear("b", 6, 3)]), 3),
-        ("no linear head", Shape::flat(4), all(&[linear("a", 4, 3), word("softplus")]), 3),
-        (
-            "two odes, fixed and controlled",
-            Shape::flat(4),
-            all(&[
-                linear("a", 4, 5),
-                word("relu"),
-                ode(&[timed("f", 5), word("silu"), linear("g", 5, 5)].join(", "), FIXED),
-                word("leaky_relu").replace('}', ", \"slope\": 0.2}"),
-                ode(&[timed("h", 5), word("tanh")].join(", "), CONTROLLED),
-                linear("b", 5, 4),
-            ]),
-            4,
-        ),
-        (
-            "branches in the dynamics",
-            Shape::flat(4),
-            all(&[
-                ode(
-                    &format!(
-                        r#"{{"type": "parallel", "join": "product", "branches": [[{}, {{"type": "sigmoid"}}], [{}]]}},
-                           {{"type": "parallel", "join": "add", "branches": [[{}], []]}}"#,
-                        linear("gate", 4, 4),
-                        linear("f", 4, 4),
-                        linear("r", 4, 4)
-                    ),
-                    CONTROLLED,
-                ),
-                r#"{"type": "parallel", "join": "concat", "branches": [[], [{"type": "square"}]]}"#.into(),
-                r#"{"type": "parallel", "join": "max", "branches": [[], [{"type": "sin"}]]}"#.into(),
-                linear("b", 8, 2),
-            ]),
-            2,
-        ),
-        (
-            "images",
-            image,
-            all(&[
-                r#"{"type": "normalize", "mean": [0.4, 0.6], "std": [0.5, 0.3]}"#.into(),
-                r#"{"type": "conv2d", "name": "c", "in_channels": 2, "out_channels": 4, "kernel": [3, 3], "padding": [1, 1]}"#.into(),
-                r#"{"type": "batch_norm", "name": "bn", "channels": 4}"#.into(),
-                word("relu"),
-                r#"{"type": "max_pool2d", "kernel": [2, 2], "stride": [2, 2]}"#.into(),
-                r#"{"type": "group_norm", "name": "gn", "groups": 2, "channels": 4}"#.into(),
-                ode(
-                    r#"{"type": "conv2d", "name": "d", "in_channels": 4, "out_channels": 4, "kernel": [3, 3], "padding": [1, 1], "time": true},
-                       {"type": "gelu"}"#,
-                    CONTROLLED,
-                ),
-                r#"{"type": "avg_pool2d", "kernel": [3, 3], "stride": [3, 3]}"#.into(),
-                word("flatten"),
-                r#"{"type": "layer_norm", "name": "ln"}"#.into(),
-                linear("b", 4, 3),
-            ]),
-            3,
-        ),
-    ]
-}
-
-/// A configuration with one phase at its full perturbation.
-fn config(method: Training, eps: f64) -> Config {
-    let mut config = Config { method, batch: 8, ..Config::default() };
-    let mut phase = crate::config::Phase { epochs: 4, ..Default::default() };
-    phase.eps = (method != Training::Standard).then(|| crate::schedule::Smooth::new(eps, 0, 1));
-    phase.kappa = vec![crate::schedule::Trajectories::new(0, 3)];
-    phase.attack.steps = 2;
-    config.phases = vec![phase];
-    config.layers = Some(layers("[]"));
-    config.optimiser.rate = 0.01;
-    config
-}
-
-fn samples(shape: Shape, outputs: usize, count: usize, numbers: bool) -> Samples {
-    let mut random = fastrand::Rng::with_seed(3);
-    let inputs: Vec<f32> = (0..count * shape.len()).map(|_| random.f32()).collect();
-    let truth = match numbers {
-        true => {
-            Truth::Numbers { each: outputs, values: (0..count * outputs).map(|_| random.f32()).collect() }
-        }
-        false => Truth::Classes(
-            // Something that can be learnt: where the first entry lies.
-            (0..count)
-                .map(|at| ((inputs[at * shape.len()] * outputs as f32) as u32).min(outputs as u32 - 1))
-                .collect(),
-        ),
-    };
-    let radii = (0..shape.len()).map(|at| 0.5 + (at % 3) as f32).collect();
-    Samples { shape, inputs, truth, training: count * 3 / 4, radii, range: Some([0.0, 1.0]) }
-}
-
 fn trainer<F: Real>(
     config: &Config,
-    (shape, layers, outputs): (Shape, &[LayerSpec], usize),
-) -> Trainer<ProgramEngine<F>> {
-    let numbers = config.criterion.kind() == crate::loss::criterion::Kind::Numbers;
-    let classes: Vec<String> = (0..outputs).map(|class| class.to_string()).collect();
-    let task = match numbers {
-        true => Task::Regression { outputs: Vec::new(), units: Default::default() },
-        false => Task::Classification { classes: classes.clone() },
-    };
-    let description = Description::new("test", task, shape, layers.to_vec());
-    let blueprint = Blueprint::new(&description).unwrap();
-    let start = blueprint.parameters.initial(config.seed, config.initial);
-    let engine =
-        ProgramEngine::new(blueprint, config, samples(shape, outputs, 32, numbers), Some(1)).unwrap();
-    Trainer::with(engine, config.clone(), description, &classes, &start).unwrap()
+    network: (Shape, &[LayerSpec], usize),
+) -> Trainer<ProgramEngine<Host<F>>> {
+    machines::trainer(Host::new(Some(1)).unwrap(), config, network)
 }
 
 /// Compares the gradient of a batch with differences of its loss.
@@ -163,7 +36,7 @@ fn check_gradient(config: &Config, network: (Shape, &[LayerSpec], usize), name: 
     let gradient = trainer.engine.gradients().unwrap();
     let size = gradient.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
     assert!(size > 0.0, "{name}");
-    let learned = trainer.engine.learned().to_vec();
+    let learned = trainer.engine.learned();
     let mut random = fastrand::Rng::with_seed(5);
     for round in 0..10 {
         let mut direction = vec![0.0; start.len()];
@@ -293,7 +166,8 @@ fn the_general_engine_agrees_with_the_fused_one() {
             radii: vec![1.0; 64],
             range: Some([0.0, 1.0]),
         };
-        let engine = ProgramEngine::<f64>::new(blueprint, &config, samples, Some(2)).unwrap();
+        let host = Host::<f64>::new(Some(2)).unwrap();
+        let engine = ProgramEngine::new(host, blueprint, &config, samples).unwrap();
         let mut general = Trainer::with(engine, config.clone(), solved, &classes, &gathered).unwrap();
         let (a, _) = fused.pass(at, &indices, FirstStep::Given(0.3), None).unwrap();
         let (b, _) = general.pass(at, &indices, FirstStep::Given(0.3), None).unwrap();
@@ -370,7 +244,8 @@ fn what_is_frozen_stays() {
     }
     config.freeze = vec!["b".into(), "nothing".into()];
     let blueprint = Blueprint::new(&trainer.network().unwrap().0).unwrap();
-    let refused = ProgramEngine::<f32>::new(blueprint, &config, samples(shape, outputs, 8, false), None);
+    let host = Host::<f32>::new(None).unwrap();
+    let refused = ProgramEngine::new(host, blueprint, &config, samples(shape, outputs, 8, false));
     assert!(refused.err().unwrap().to_string().contains("'nothing'"));
 }
 
@@ -382,7 +257,8 @@ fn what_cannot_be_trained_is_named() {
     let describe = |json: &str| Description::new("x", task(), Shape::flat(2), layers(json));
     let blueprint = Blueprint::new(&describe(adaptive)).unwrap();
     let engine = |blueprint, samples| {
-        ProgramEngine::<f32>::new(blueprint, &config(Training::Standard, 0.0), samples, None)
+        let host = Host::<f32>::new(None).unwrap();
+        ProgramEngine::new(host, blueprint, &config(Training::Standard, 0.0), samples)
     };
     let message = engine(blueprint, samples(Shape::flat(2), 2, 8, false)).err().unwrap().to_string();
     assert!(message.contains("any step size"), "{message}");

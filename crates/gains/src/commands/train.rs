@@ -21,12 +21,13 @@ use gains_core::Description;
 use gains_core::description::Task;
 use gains_train::config::Training;
 use gains_train::cpu::Cpu;
-use gains_train::cuda::Cuda;
+use gains_train::cuda::{Cuda, Driver};
 use gains_train::engine::Engine;
 use gains_train::fused::Fused;
-use gains_train::program::{Blueprint, ProgramEngine};
+use gains_train::program::{Blueprint, Host, Kernels, Machine, ProgramEngine};
 use gains_train::{
-    Checkpoint, CheckpointError, Config, Device, Plan, Position, StepForm, TrainError, Trainer, presets,
+    Checkpoint, CheckpointError, Config, Device, DeviceError, Plan, Position, StepForm, TrainError, Trainer,
+    presets,
 };
 
 use self::folder::{Folder, Found};
@@ -153,15 +154,30 @@ fn train(
     }
     let material = Material::load(&start.config, args.data_dir.as_deref())?;
     let plan = match material.obstacle(&start.config) {
-        Some(what) => Err(format!("{what} are trained with on the CPU only")),
+        Some(what) => Err(format!("fused kernels know no {what}")),
         None => Plan::pattern(&material.description).map_err(|error| error.to_string()),
+    };
+    let plan = match (plan, args.device) {
+        (Ok(plan), DeviceArg::Cuda) => {
+            let obstacle = Cuda::obstacle(&plan, &start.config, 0);
+            obstacle.map_err(|e| explain(&TrainError::Device(e), None))?.map_or(Ok(plan), Err)
+        }
+        (plan, _) => plan,
     };
     match (plan, args.device) {
         (Ok(plan), device) => train_fused(start, material, plan, device, args, global, folder),
-        (Err(_), DeviceArg::Cpu) => train_program(start, material, args, global, folder),
-        (Err(why), DeviceArg::Cuda) => Err(Failure::usage(format!("--device cuda: {why}")).hint(
-            "leave --device out; CUDA trains convolutions with ReLUs, one neural ODE of them, pooling and a linear layer",
-        )),
+        (Err(_), DeviceArg::Cpu) => {
+            let host = Host::<f32>::new(args.threads.map(usize::from));
+            // How many threads there are changes nothing, so the network's record does not tell.
+            train_program(start, material, (host, Some("cpu")), args, global, folder)
+        }
+        (Err(why), DeviceArg::Cuda) => {
+            let kernels = Driver::new::<f32>(0).map(Kernels::<_, f32>::new);
+            if kernels.is_ok() && !global.quiet {
+                note!("operator by operator, since {why}");
+            }
+            train_program(start, material, (kernels, None), args, global, folder)
+        }
     }
 }
 
@@ -219,15 +235,19 @@ fn on_device<D: Device>(
     begin::<_, Row>(start, run, args, global, folder)
 }
 
-/// Trains any network, operator by operator, on the CPU.
-fn train_program(
+/// Trains any network, operator by operator, on a machine that was opened; `device` is what the network's record calls it, if
+/// not by its name.
+fn train_program<M: Machine>(
     start: Start,
     mut material: Material,
+    (machine, device): (Result<M, DeviceError>, Option<&str>),
     args: &TrainArgs,
     global: &Global,
     folder: impl FnOnce() -> Result<Folder, Failure>,
 ) -> Result<Ended, Failure> {
     let failed = |error: TrainError| explain(&error, None);
+    let machine = machine.map_err(|e| failed(e.into()))?;
+    let device = device.map_or_else(|| machine.name(), String::from);
     let blueprint = Blueprint::new(&material.description).map_err(|e| failed(e.into()))?;
     let parameters = match material.start.take() {
         Some(tensors) => blueprint.parameters.gather(&tensors).map_err(|e| failed(e.into()))?,
@@ -236,13 +256,12 @@ fn train_program(
     let jury = material.jury(&start.config);
     let lessons = std::mem::replace(&mut material.lessons, Lessons::none());
     let samples = lessons.into_samples(material.description.input);
-    let threads = args.threads.map(usize::from);
-    let engine = ProgramEngine::<f32>::new(blueprint, &start.config, samples, threads).map_err(failed)?;
+    let engine = ProgramEngine::new(machine, blueprint, &start.config, samples).map_err(failed)?;
     let run = Run {
         engine,
         parameters,
         description: material.description,
-        device: "cpu".into(),
+        device,
         jury,
         source: material.own.map_or(Source::Known, Source::Own),
     };

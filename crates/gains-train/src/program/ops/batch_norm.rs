@@ -12,7 +12,7 @@ use crate::gradients::Gradients;
 use crate::matrix::Matrix;
 
 /// How fast running statistics follow those of the batches.
-const MOMENTUM: f64 = 0.1;
+pub(in crate::program) const MOMENTUM: f64 = 0.1;
 
 /// Such a layer.
 #[derive(Clone, Debug)]

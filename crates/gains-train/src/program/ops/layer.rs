@@ -4,6 +4,7 @@
 //! of a model file, so that everything is a product of matrices. The time is one more channel, before the others.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use gains_core::Shape;
 use gains_core::affine::ConvGeometry;
@@ -18,7 +19,7 @@ use crate::matrix::Matrix;
 /// Entries of patches that one thread takes at a time, roughly.
 const BLOCK: usize = 1 << 16;
 /// Where a kernel looks at padding.
-const OUTSIDE: u32 = u32::MAX;
+pub(in crate::program) const OUTSIDE: u32 = u32::MAX;
 
 /// A convolution or a linear layer.
 #[derive(Clone, Debug)]
@@ -31,7 +32,7 @@ pub struct Layer {
     biases: Range<usize>,
     taps: usize,
     /// The pixel under every tap at every position.
-    pixels: Vec<u32>,
+    pixels: Arc<[u32]>,
 }
 
 impl Layer {
@@ -62,7 +63,7 @@ impl Layer {
         let count = outputs * (input.channels + usize::from(time)) * taps;
         let weights = start..start + count;
         let biases = weights.end..weights.end + outputs;
-        Some(Self { input, output, time, weights, biases, taps, pixels })
+        Some(Self { input, output, time, weights, biases, taps, pixels: pixels.into() })
     }
 
     /// Where its weights are.
@@ -82,7 +83,22 @@ impl Layer {
 
     /// Whether a row of the input is a patch as it is: a linear layer.
     pub fn is_plain(&self) -> bool {
-        !self.time && self.taps == 1 && self.pixels == [0]
+        !self.time && self.taps == 1 && self.pixels[..] == [0]
+    }
+
+    /// Shapes of input and output.
+    pub fn shapes(&self) -> [Shape; 2] {
+        [self.input, self.output]
+    }
+
+    /// Positions of the kernel's entries.
+    pub fn taps(&self) -> usize {
+        self.taps
+    }
+
+    /// The pixel under every tap at every position.
+    pub(in crate::program) fn pixels(&self) -> &Arc<[u32]> {
+        &self.pixels
     }
 
     /// Samples in a block of work; it depends on nothing but the layer.

@@ -8,15 +8,16 @@
 //!
 //! Boxes are centres and radii; rounding is not accounted for, training proves nothing. Gradients of boxes are those of
 //! centre and radius. Elementwise operators say their rules once, over numbers that may carry slopes (`each`), and have
-//! no gradients of their own. What an elementwise function is, `gains-core` knows.
+//! no gradients of their own. What an elementwise function is, `gains-core` knows. Here the rules are those of the
+//! processor; the kernels of devices say them once more (`../device/kernels`), and tests hold one against the other.
 
-mod batch_norm;
+pub(super) mod batch_norm;
 mod blend;
 mod columns;
 mod curve;
 pub(crate) mod each;
 mod fixed;
-mod layer;
+pub(super) mod layer;
 mod maximum;
 mod product;
 mod scale;

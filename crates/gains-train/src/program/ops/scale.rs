@@ -1,6 +1,7 @@
 //! Learned factors and summands, by channel or by entry: what follows a normalisation of groups.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::{Clock, Weights};
 use crate::cpu::Real;
@@ -15,7 +16,7 @@ pub struct Scale {
     /// Where the summands are.
     pub summands: Range<usize>,
     /// Which of them belongs to every entry.
-    pub index: Vec<u32>,
+    pub index: Arc<[u32]>,
 }
 
 impl Scale {

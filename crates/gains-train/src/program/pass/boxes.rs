@@ -4,19 +4,18 @@ use super::ProgramPass;
 use super::regularise::Watched;
 use super::steps::{Charge, ProgramSteps};
 use crate::config::Aggregation;
-use crate::cpu::Real;
 use crate::engine::{BoxTrip, Reference};
 use crate::explore::{Rules, explore};
-use crate::matrix::Matrix;
 use crate::program::blueprint::Stretch;
+use crate::program::machine::Machine;
 use crate::program::ops::Rule;
 use crate::program::step::walk;
 use crate::program::tape::{Norms, ProgramTape, ValueId};
 use crate::solve::Failure;
 
 /// Boxes in front of the loss.
-pub struct BoxRun<'p, F: Real> {
-    pub(super) tape: ProgramTape<'p, F>,
+pub struct BoxRun<'p, M: Machine> {
+    pub(super) tape: ProgramTape<'p, M>,
     pub(super) outputs: Vec<ValueId>,
     pub(super) trip: BoxTrip,
     /// Steps that the loss asks for.
@@ -25,17 +24,18 @@ pub struct BoxRun<'p, F: Real> {
     pub(super) watched: Option<Watched>,
 }
 
-impl<'p, F: Real> ProgramPass<'p, F> {
+impl<'p, M: Machine> ProgramPass<'p, M> {
     /// Boxes as far as the loss: at every ODE each is followed along a few trajectories.
     pub(super) fn explore_boxes(
         &mut self,
-        region: Matrix<F>,
+        region: M::Values,
         reference: &Reference,
         rules: &Rules,
         random: &mut fastrand::Rng,
-    ) -> Result<BoxRun<'p, F>, Failure> {
+    ) -> Result<BoxRun<'p, M>, Failure> {
         let norms = Norms::Given(self.books.measured.clone());
-        let mut tape = ProgramTape::new(self.judge.weights, norms, self.blueprint.norms);
+        let weights = self.judge.outlook.weights;
+        let mut tape = ProgramTape::new(self.machine, weights, norms, self.blueprint.norms);
         let mut all = vec![tape.input(region, false)];
         let mut trip = BoxTrip { trajectories: 1, ..BoxTrip::default() };
         let mut charged = Vec::new();
@@ -65,7 +65,8 @@ impl<'p, F: Real> ProgramPass<'p, F> {
                         let chosen =
                             self.stepping(&mut tape, ode, at, reference.first.get(number).copied())?;
                         let form = self.setting.phase.step_form;
-                        let mut steps = ProgramSteps::new(&mut tape, ode, &chosen.stepping, form);
+                        let mut steps =
+                            ProgramSteps::new(self.machine, &mut tape, ode, &chosen.stepping, form);
                         let visits = &reference.visits[number];
                         let found = explore(&mut steps, &chosen.stepping, at, visits, &each, random)?;
                         charged.append(&mut steps.charged);
@@ -87,7 +88,7 @@ impl<'p, F: Real> ProgramPass<'p, F> {
     }
 
     /// The ends of trajectories as the phase wants them.
-    fn joined(&self, tape: &mut ProgramTape<'p, F>, ends: Vec<ValueId>) -> Vec<ValueId> {
+    fn joined(&self, tape: &mut ProgramTape<'p, M>, ends: Vec<ValueId>) -> Vec<ValueId> {
         let share = 1.0 / ends.len() as f64;
         match (self.setting.phase.aggregation, &ends[..]) {
             (Aggregation::Stack, _) | (_, [_]) => ends,

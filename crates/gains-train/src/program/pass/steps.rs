@@ -5,10 +5,10 @@ use gains_core::description::RungeKutta;
 use gains_ode::Tableau;
 
 use crate::config::SolverConfig;
-use crate::cpu::Real;
 use crate::device::StepForm;
 use crate::program::blueprint::OdePart;
-use crate::program::step::{Stepper, Tried, measure};
+use crate::program::machine::Machine;
+use crate::program::step::{Stepper, Tried};
 use crate::program::tape::{ProgramTape, ValueId};
 use crate::solve::{Course, Failure, Stepping, Steps};
 
@@ -24,8 +24,9 @@ pub(super) struct Charge {
 }
 
 /// Steps of a batch through an ODE.
-pub(super) struct ProgramSteps<'t, 'p, F: Real> {
-    tape: &'t mut ProgramTape<'p, F>,
+pub(super) struct ProgramSteps<'t, 'p, M: Machine> {
+    machine: &'p M,
+    tape: &'t mut ProgramTape<'p, M>,
     ode: &'p OdePart,
     method: RungeKutta,
     form: StepForm,
@@ -34,9 +35,10 @@ pub(super) struct ProgramSteps<'t, 'p, F: Real> {
     pub(super) charged: Vec<Charge>,
 }
 
-impl<'t, 'p, F: Real> ProgramSteps<'t, 'p, F> {
+impl<'t, 'p, M: Machine> ProgramSteps<'t, 'p, M> {
     pub(super) fn new(
-        tape: &'t mut ProgramTape<'p, F>,
+        machine: &'p M,
+        tape: &'t mut ProgramTape<'p, M>,
         ode: &'p OdePart,
         stepping: &Stepping,
         form: StepForm,
@@ -45,11 +47,11 @@ impl<'t, 'p, F: Real> ProgramSteps<'t, 'p, F> {
             Course::Grid(grid) => grid.increase_below,
             Course::Free(_) => None,
         };
-        Self { tape, ode, method: stepping.method, form, increase_below, charged: Vec::new() }
+        Self { machine, tape, ode, method: stepping.method, form, increase_below, charged: Vec::new() }
     }
 }
 
-impl<F: Real> Steps for ProgramSteps<'_, '_, F> {
+impl<M: Machine> Steps for ProgramSteps<'_, '_, M> {
     type State = ValueId;
     type Trial = (Tried, f64);
 
@@ -64,8 +66,11 @@ impl<F: Real> Steps for ProgramSteps<'_, '_, F> {
         let mut stepper =
             Stepper { tape: &mut *self.tape, dynamics: &self.ode.dynamics, tableau, form: self.form };
         let tried = stepper.step(from, time, step, measured);
-        let error = tried.error.map(|id| self.tape.value(id));
-        let sums = measure(self.tape.value(from), self.tape.value(tried.slope), error);
+        // Nothing is asked of a step without an estimate: it has no error.
+        let Some(error) = tried.error else { return Ok(((tried, 0.0), Interval::point(0.0))) };
+        let (state, slope) = (self.tape.value(from), self.tape.value(tried.slope));
+        let sums = self.machine.measure(state, slope, Some(self.tape.value(error)));
+        self.machine.check()?;
         Ok(((tried, sums.upper), Interval { lower: sums.lower, upper: sums.upper }))
     }
 

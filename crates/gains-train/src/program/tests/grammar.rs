@@ -21,7 +21,7 @@ fn solvers(description: &Description) -> Vec<SolverSpec> {
 }
 
 /// A trainer for one case, whose only sample is its centre.
-fn trainer_of(case: &ImageCase, form: StepForm) -> Option<Trainer<ProgramEngine<f64>>> {
+fn trainer_of(case: &ImageCase, form: StepForm) -> Option<Trainer<ProgramEngine<Host<f64>>>> {
     let description = &case.model.description;
     let solvers = solvers(description);
     if solvers.iter().any(|solver| matches!(solver.controller, ControllerSpec::Adaptive { .. })) {
@@ -44,7 +44,7 @@ fn trainer_of(case: &ImageCase, form: StepForm) -> Option<Trainer<ProgramEngine<
     let mut config = config(Training::Provable, 0.1);
     config.phases[0].step_form = form;
     let classes: Vec<String> = (0..case.model.network().outputs()).map(|class| class.to_string()).collect();
-    let engine = ProgramEngine::new(blueprint, &config, samples, Some(1)).unwrap();
+    let engine = ProgramEngine::new(Host::<f64>::new(Some(1)).unwrap(), blueprint, &config, samples).unwrap();
     let mut trainer = Trainer::with(engine, config, description.clone(), &classes, &start).unwrap();
     let first = |solver: &SolverSpec| match &solver.controller {
         ControllerSpec::ControlledAdaptive(spec) => spec.initial_step,
@@ -134,7 +134,7 @@ fn region(case: &ImageCase) -> (Vec<f64>, Vec<f64>) {
     (0..case.centre.len()).map(ends).unzip()
 }
 
-impl Trainer<ProgramEngine<f64>> {
+impl Trainer<ProgramEngine<Host<f64>>> {
     /// What the criterion would see at the only sample, solved as in use.
     fn rows_in_use(&mut self) -> Result<Vec<f64>, crate::solve::Failure> {
         let (phase, steps) = (self.config().phases[0].clone(), self.average_steps().to_vec());

@@ -241,7 +241,6 @@ fn bad_configurations_and_bad_tables_are_named() {
     place.refused(&with("optimiser.warmup=2"), "optimiser.warmup");
     place.refused(&with("criterion={type=\"squared\"}"), "output");
     place.refused(&with("input={height=1,width=1,channels=3}"), "the network takes");
-    place.refused(&format!("{MOONS} --device cuda"), "--device cuda");
     for (name, table) in [
         ("empty", ""),
         ("torn", "x,y,moon\n1,2\n"),
@@ -352,4 +351,21 @@ fn presets_about_series_take_no_samples() {
         "--preset physionet-6h-standard --inputs moons.csv --label-column moon --out run",
         "about series",
     );
+}
+
+#[test]
+fn tables_ask_for_a_device_where_one_is_wanted() {
+    let place = Place::new();
+    let output =
+        place.train(&format!("{MOONS} --device cuda --set phases[0].epochs=4 --set selection.every=1"));
+    let said = stderr(&output);
+    if output.status.success() {
+        assert!(
+            said.contains("operator by operator, since fused kernels know no samples of your own"),
+            "{said}"
+        );
+    } else {
+        assert!(said.starts_with("error:") && said.contains("CUDA") && said.contains("\nhint:"), "{said}");
+        assert!(said.contains("--device cpu") && !place.path("run").exists(), "{said}");
+    }
 }
