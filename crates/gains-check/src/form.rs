@@ -11,9 +11,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::affine::Affine;
 use crate::fault::{Deadline, Fault};
 use crate::interval::{Dot, Interval, add_up, mul_up};
-use crate::matrix::Matrix;
 use crate::rules::Region;
 
 /// Covers whatever underflows.
@@ -22,12 +22,6 @@ const TINY: f64 = 1e-290;
 /// At least twice what n operations lose, relative to what they are made of: charges are sums that are rounded to nearest themselves.
 fn loss(operations: usize) -> f64 {
     (operations + 8) as f64 * f64::EPSILON
-}
-
-/// Half the width of an interval around its middle, and the middle.
-fn around(x: Interval) -> (f64, f64) {
-    let middle = x.middle();
-    (middle, (x - Interval::point(middle)).size())
 }
 
 /// Hands out symbols, and sees to it that forms do not take more room and time than there is.
@@ -116,7 +110,7 @@ impl Form {
     /// A box: one symbol for each entry that is not a single number.
     pub fn of_box(bounds: &Region, work: &mut Work) -> Result<Self, Fault> {
         work.admit(bounds.len(), bounds.len())?;
-        let (centre, radii): (Vec<f64>, Vec<f64>) = bounds.iter().map(|&x| around(x)).unzip();
+        let (centre, radii): (Vec<f64>, Vec<f64>) = bounds.iter().map(|x| x.around()).unzip();
         let mut parts = Parts::of(centre);
         parts.push(radii.into_iter().enumerate(), work);
         parts.settle(bounds.clone())
@@ -132,12 +126,11 @@ impl Form {
         add_up(self.spread[entry], self.remainder[entry])
     }
 
-    /// W x / n + b + t u.
-    pub fn affine(&self, matrix: &Matrix, time: Interval, deadline: Deadline) -> Result<Self, Fault> {
-        let divisor = matrix.divisor.unwrap_or(1.0);
+    /// An affine map of all entries.
+    pub fn affine(&self, map: &Affine, time: Interval, deadline: Deadline) -> Result<Self, Fault> {
         let times = |x: &Vec<f64>| -> Vec<f64> {
-            let sum = |row: usize| matrix.row(row).map(|(column, weight)| weight * x[column]).sum::<f64>();
-            (0..matrix.rows()).map(|row| sum(row) / divisor).collect()
+            let sum = |row: usize| map.row(row).map(|(column, weight, _)| weight * x[column]).sum::<f64>();
+            (0..map.rows()).map(sum).collect()
         };
         let sizes = self.sizes();
         let mut parts = Parts::of(times(&self.centre));
@@ -145,38 +138,34 @@ impl Form {
             deadline.check()?;
             parts.generators.insert(*symbol, times(row));
         }
-        for row in 0..matrix.rows() {
-            let (mut count, mut size, mut rest, mut moved) = (0, 0.0, 0.0, matrix.divisor.is_none());
-            for (column, weight) in matrix.row(row) {
-                count += 1;
-                size += weight.abs() * sizes[column];
-                rest += weight.abs() * self.remainder[column];
-                moved &= weight == 1.0;
+        for row in 0..map.rows() {
+            let (mut count, mut size, mut rest, mut open, mut moved) = (0, 0.0, 0.0, 0.0, true);
+            for (column, weight, off) in map.row(row) {
+                // Nothing is lost of what is nothing but zero.
+                if sizes[column] > 0.0 || self.remainder[column] > 0.0 {
+                    count += 1;
+                    size += weight.abs() * sizes[column];
+                    rest += weight.abs() * self.remainder[column];
+                    open += off * (sizes[column] + self.remainder[column]);
+                    moved &= weight == 1.0;
+                }
             }
             let moved = count == 0 || (count == 1 && moved);
-            let (shift, off) = around(matrix.shift(row, time));
+            let (shift, off) = map.shift(row, time, true).around();
             let sum = parts.centre[row] + shift;
-            let mut lost = if moved { 0.0 } else { loss(count) * (size + rest) / divisor + TINY };
+            let mut lost = if moved { 0.0 } else { loss(count) * (size + rest) + TINY };
             lost += if shift == 0.0 { 0.0 } else { loss(1) * (sum.abs() + shift.abs()) };
             parts.centre[row] = sum;
-            parts.charge(row, count, &[rest / divisor, lost, off]);
+            parts.charge(row, count, &[rest, open, lost, off]);
         }
-        parts.settle(matrix.apply(&self.bounds, time))
+        parts.settle(map.apply(&self.bounds, time))
     }
 
-    /// A factor and a summand for each entry.
-    pub fn scale(&self, factors: &[Interval], shifts: &[Interval]) -> Result<Self, Fault> {
-        let sizes = self.sizes();
-        let mut parts = self.stretched(|entry| factors[entry].middle());
-        for entry in 0..self.centre.len() {
-            let ((factor, off), (shift, shift_off)) = (around(factors[entry]), around(shifts[entry]));
-            parts.centre[entry] += shift;
-            let all = sizes[entry] + self.remainder[entry];
-            let lost = loss(2) * (factor.abs() * all + shift.abs()) + TINY;
-            parts.charge(entry, 4, &[factor.abs() * self.remainder[entry], off * all, shift_off, lost]);
-        }
-        let boxes = self.bounds.iter().zip(factors).zip(shifts);
-        parts.settle(boxes.map(|((&x, &factor), &shift)| x * factor + shift).collect())
+    /// A sum of forms with factors that are known to lie in intervals.
+    pub fn sum(terms: &[(Interval, &Self)], deadline: Deadline) -> Result<Self, Fault> {
+        let (factors, forms): (Vec<Interval>, Vec<&Self>) = terms.iter().copied().unzip();
+        let map = Affine::sum(&factors, forms.first().map_or(0, |form| form.centre.len()))?;
+        Self::list(&forms)?.affine(&map, Interval::ZERO, deadline)
     }
 
     /// Every entry of the centre and of all generators times a number; nothing is left open yet.
@@ -185,24 +174,6 @@ impl Form {
         let mut parts = Parts::of(stretch(&self.centre));
         parts.generators = self.generators.iter().map(|(symbol, row)| (*symbol, stretch(row))).collect();
         parts
-    }
-
-    /// A sum of forms with factors that are known to lie in intervals.
-    pub fn sum(terms: &[(Interval, &Self)]) -> Result<Self, Fault> {
-        let entries = terms.first().map_or(0, |(_, form)| form.centre.len());
-        let mut parts = Parts::of(vec![0.0; entries]);
-        let mut bounds = vec![Interval::ZERO; entries];
-        for (factor, form) in terms {
-            let (middle, off) = around(*factor);
-            parts.add(middle, &form.centre, &form.generators);
-            for (entry, size) in form.sizes().into_iter().enumerate() {
-                let all = size + form.remainder[entry];
-                let lost = if all > 0.0 { loss(terms.len()) * middle.abs() * all + TINY } else { 0.0 };
-                parts.charge(entry, 4, &[middle.abs() * form.remainder[entry], off * all, lost]);
-                bounds[entry] = bounds[entry] + *factor * form.bounds[entry];
-            }
-        }
-        parts.settle(bounds)
     }
 
     /// Products of entries: with x = c + p and y = d + q, x y is c d + c q + d p, and p q, which becomes a symbol.
@@ -232,7 +203,7 @@ impl Form {
     }
 
     /// One form after the other.
-    pub fn concat(of: &[&Self]) -> Result<Self, Fault> {
+    pub fn list(of: &[&Self]) -> Result<Self, Fault> {
         let entries: usize = of.iter().map(|form| form.centre.len()).sum();
         let mut parts = Parts::of(vec![0.0; entries]);
         let (mut bounds, mut first) = (Vec::new(), 0);
@@ -274,7 +245,7 @@ impl Form {
         let (sizes, earlier) = (self.sizes(), before.map(|(x, y)| (x.sizes(), y.sizes())));
         let mut open = Vec::new();
         for (entry, strip) in strips.iter().enumerate() {
-            let (steep, (middle, radius)) = (strip.slope.abs(), around(strip.rest));
+            let (steep, (middle, radius)) = (strip.slope.abs(), strip.rest.around());
             if strip.rest == Interval::ZERO && !strip.change && (steep == 0.0 || strip.slope == 1.0) {
                 parts.charge(entry, 4, &[steep * self.remainder[entry]]);
                 continue;
@@ -464,5 +435,4 @@ fn meet(a: &Region, b: &Region) -> Result<Region, Fault> {
 }
 
 #[cfg(test)]
-#[path = "form_tests.rs"]
 mod tests;

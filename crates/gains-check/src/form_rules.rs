@@ -2,13 +2,13 @@
 
 use std::rc::Rc;
 
-use crate::certificate::bad;
 use crate::curve::Curve;
 use crate::fault::{Deadline, Fault};
 use crate::form::{Form, Strip, Work};
 use crate::interval::Interval;
 use crate::network::{Network, Operator};
 use crate::rules::{Region, image};
+use crate::value::bad;
 
 /// Which entries of a value pass as changes since an evaluation nearby, and the values of that.
 #[derive(Clone, Copy)]
@@ -31,41 +31,27 @@ pub fn form(
     let node = &network.nodes[index];
     let arguments: Vec<&Form> = node.arguments.iter().map(|&argument| &*forms[argument]).collect();
     work.admit(arguments.iter().map(|form| form.order()).sum(), node.shape.count())?;
+    let deadline = work.deadline;
+    let sum = |a: &Form, b: &Form, factor| Form::sum(&[(Interval::ONE, a), (factor, b)], deadline);
     let form = match (&node.operator, &arguments[..]) {
-        (Operator::Affine(matrix), [x]) => x.affine(matrix, time, work.deadline)?,
-        (Operator::Scale(factors, shifts), [x]) => x.scale(factors, shifts)?,
+        (Operator::Affine(map), [x]) => x.affine(map, time, work.deadline)?,
+        (Operator::Affine(map), _) => Form::list(&arguments)?.affine(map, time, work.deadline)?,
         (Operator::Curve(of), [x]) => {
             let nearby =
                 nearby.map(|near| (&*near.values[node.arguments[0]], &*near.values[index], near.changes));
             curve(*of, x, nearby, work)?
         }
-        (Operator::Sum(factors), _) => {
-            let factors = factors.iter().map(|&factor| Interval::point(factor));
-            Form::sum(&factors.zip(arguments).collect::<Vec<_>>())?
-        }
         (Operator::Product, [x, y]) => x.product(y, work)?,
         (Operator::Maximum, [x, y]) => {
             // y + relu(x − y).
-            let ahead = difference(x, y)?;
-            let ahead = curve(Curve::Leaky { slope: 0.0 }, &ahead, None, work)?;
-            Form::sum(&[(Interval::ONE, y), (Interval::ONE, &ahead)])?.within(&plain(
-                network,
-                index,
-                forms,
-                work.deadline,
-            ))?
+            let ahead = curve(Curve::Leaky { slope: 0.0 }, &sum(x, y, -Interval::ONE)?, None, work)?;
+            sum(y, &ahead, Interval::ONE)?.within(&plain(network, index, forms, work.deadline))?
         }
         (Operator::Blend, [u, new, old]) => {
             // g + u (y − g).
-            let mixed = u.product(&difference(old, new)?, work)?;
-            Form::sum(&[(Interval::ONE, new), (Interval::ONE, &mixed)])?.within(&plain(
-                network,
-                index,
-                forms,
-                work.deadline,
-            ))?
+            let mixed = u.product(&sum(old, new, -Interval::ONE)?, work)?;
+            sum(new, &mixed, Interval::ONE)?.within(&plain(network, index, forms, work.deadline))?
         }
-        (Operator::Concat, _) => Form::concat(&arguments)?,
         _ => return Err(bad("a value that has no form")),
     };
     work.keep(&form);
@@ -80,10 +66,6 @@ fn plain(network: &Network, index: usize, forms: &[Rc<Form>], deadline: Deadline
     image(network, index, &boxes, Interval::ZERO, deadline)
 }
 
-fn difference(a: &Form, b: &Form) -> Result<Form, Fault> {
-    Form::sum(&[(Interval::ONE, a), (-Interval::ONE, b)])
-}
-
 /// A function of each entry: on its own, beside the chord; or, where flags say so, as the change since an evaluation nearby.
 ///
 /// There f(x) − f(x') is s (x − x') for some s in [m, M], which holds all slopes between both boxes: with the middle of that, what is
@@ -96,7 +78,9 @@ fn curve(
 ) -> Result<Form, Fault> {
     let changes = |entry: usize| nearby.is_some_and(|(.., changes)| changes[entry]);
     let far = match nearby.filter(|(.., changes)| changes.contains(&true)) {
-        Some((before, ..)) => Some(difference(x, before)?),
+        Some((before, ..)) => {
+            Some(Form::sum(&[(Interval::ONE, x), (-Interval::ONE, before)], work.deadline)?)
+        }
         None => None,
     };
     let strip = |entry: usize| -> Result<Strip, Fault> {

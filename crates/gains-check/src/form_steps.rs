@@ -83,7 +83,7 @@ impl Set {
     ) -> Result<(Self, Option<Interval>), Fault> {
         let (tableau, dynamics) = (&ode.solver.tableau, &ode.dynamics);
         let size = Interval::point(size);
-        let count = if tolerance.is_some() { tableau.count() } else { tableau.needed() };
+        let count = tableau.stages_for(tolerance.is_some());
         let (mut slopes, mut near): (Vec<Rc<Form>>, _) = (Vec::new(), self.near.clone());
         for i in 0..count {
             let time = Interval::point(time) + tableau.times[i] * size;
@@ -139,7 +139,7 @@ fn weigh(
     }
     let Some((_, first)) = terms.first() else { return Err(Fault::wrong("a sum of nothing")) };
     work.admit(terms.iter().map(|(_, form)| form.order()).sum(), first.bounds.len())?;
-    let sum = Form::sum(&terms)?;
+    let sum = Form::sum(&terms, work.deadline)?;
     work.keep(&sum);
     Ok(Rc::new(sum))
 }

@@ -1,11 +1,10 @@
 //! What a file says of a place that a solver can reach: errors, actions, and where they lead.
 
 use crate::automaton::{Action, Next, Place, Solver};
-use crate::cbor::Value;
-use crate::certificate::{Fields, index, integer, list, number, pair};
 use crate::fault::Fault;
 use crate::interval::Interval;
 use crate::rules::holds;
+use crate::value::{Fields, Value, bad};
 
 /// An action, and the vertex it leads to; `None` is the end.
 #[derive(Debug, Clone, Copy)]
@@ -17,6 +16,7 @@ pub struct Edge {
 }
 
 /// A place, with what may happen there.
+#[derive(Debug)]
 pub struct Station {
     /// Where.
     pub place: Place,
@@ -28,34 +28,33 @@ pub struct Station {
 
 impl Station {
     /// Reads what stands under `at`, `error` and `out` of vertex `own` of so many.
-    pub fn read(fields: &Fields, own: usize, vertices: usize) -> Result<Self, Fault> {
-        let place: Vec<i64> = list(fields.get("at")?)?.iter().map(integer).collect::<Result<_, _>>()?;
-        let [ticks, step, progress, fraction, rejections, settled] = place[..] else {
-            return Err(Fault::Malformed("a place of other than six numbers".into()));
-        };
+    pub fn read(fields: Fields, own: usize, vertices: usize) -> Result<Self, Fault> {
+        let mut at = [0; 6];
+        for (number, value) in at.iter_mut().zip(fields.read("at", Value::items::<6>)?) {
+            *number = value.integer()?;
+        }
+        let [ticks, step, progress, fraction, rejections, settled] = at;
         let place = Place { ticks, step, progress, fraction, rejections, settled };
         let error = match fields.get("error")? {
             Value::Null => None,
-            value => {
-                let (low, high) = pair(value)?;
-                Some(Interval { low: number(low)?, high: number(high)? })
-            }
+            value => Some(
+                value
+                    .items()
+                    .and_then(|[low, high]| Ok(Interval { low: low.number()?, high: high.number()? }))?,
+            ),
         };
-        let edge = |value: &Value| -> Result<Edge, Fault> {
-            let (action, target) = pair(value)?;
-            let action = Action::numbered(integer(action)?)
-                .ok_or_else(|| Fault::Malformed("an unknown action".into()))?;
-            let target = if integer(target)? == -1 { None } else { Some(index(target, vertices)?) };
+        let out = fields.each("out", |value| {
+            let [action, target] = value.items()?;
+            let target = if *target == Value::Integer(-1) { None } else { Some(target.index(vertices)?) };
             match target {
                 Some(target) if target <= own => Err(Fault::wrong("an edge that leads back")),
-                _ => Ok(Edge { action, target }),
+                _ => Ok(Edge { action: Action::read(action)?, target }),
             }
-        };
-        let out: Vec<Edge> = fields.list("out")?.iter().map(edge).collect::<Result<_, _>>()?;
-        if out.windows(2).any(|pair| pair[0].action >= pair[1].action) {
-            return Err(Fault::Malformed("edges that are not in the order of actions".into()));
+        })?;
+        match out.windows(2).any(|pair| pair[0].action >= pair[1].action) {
+            true => Err(bad("edges that are not in the order of actions")),
+            false => Ok(Self { place, error, out }),
         }
-        Ok(Self { place, error, out })
     }
 
     /// Time and step size.

@@ -70,7 +70,7 @@ fn sums_of_forms_hold_sums() {
         let (a, b, c) = (form(&mut random, 1.0), form(&mut random, 1.0), form(&mut random, 1.0));
         let factors = [0; 3].map(|_| random.i8(-3..=3));
         let point = |i: usize| Interval::point(f64::from(factors[i]));
-        let sum = Form::sum(&[(point(0), &a), (point(1), &b), (point(2), &c)]).unwrap();
+        let sum = Form::sum(&[(point(0), &a), (point(1), &b), (point(2), &c)], Deadline::default()).unwrap();
         let symbols = signs(&mut random);
         let parts = [&a, &b, &c].map(|form| vector(form, &symbols, &mut random));
         let exact: Vec<i128> =
@@ -86,8 +86,13 @@ fn factors_that_are_no_numbers_leave_room() {
         let a = form(&mut random, 1e-6);
         let (low, symbols) = (random.i8(-3..=3), signs(&mut random));
         let factor = Interval::new(f64::from(low), f64::from(low) + 2.0);
-        let sum = Form::sum(&[(factor, &a)]).unwrap();
-        let scaled = a.scale(&[factor; ENTRIES], &[Interval::new(5.0, 9.0); ENTRIES]).unwrap();
+        let sum = Form::sum(&[(factor, &a)], Deadline::default()).unwrap();
+        let mut map = Affine::default();
+        for entry in 0..ENTRIES {
+            map.push(entry, factor).unwrap();
+            map.end_row(Interval::new(5.0, 9.0), None).unwrap();
+        }
+        let scaled = a.affine(&map, Interval::ZERO, Deadline::default()).unwrap();
         let part = vector(&a, &symbols, &mut random);
         let by = i128::from(low) + i128::from(random.u8(0..=2));
         let times = |plus: i128| -> Vec<i128> { part.iter().map(|x| by * x + plus).collect() };
@@ -101,15 +106,15 @@ fn maps_of_forms_hold_images() {
     let mut random = fastrand::Rng::with_seed(3);
     for round in 0..4_000 {
         let x = form(&mut random, 1.0);
-        let mut matrix = Matrix::new(ENTRIES);
+        let mut matrix = Affine::default();
         let mut weights = Vec::new();
         for _ in 0..2 {
             let row = [0; ENTRIES].map(|_: i8| random.i8(-3..=3));
             for (column, weight) in row.iter().enumerate() {
-                matrix.push(column, f64::from(*weight)).unwrap();
+                matrix.push(column, Interval::point(f64::from(*weight))).unwrap();
             }
             let bias = random.i32(-9..=9);
-            matrix.end_row(f64::from(bias)).unwrap();
+            matrix.end_row(Interval::point(f64::from(bias)), None).unwrap();
             weights.push((row, bias));
         }
         let image = x.affine(&matrix, Interval::ZERO, Deadline::default()).unwrap();
@@ -219,9 +224,9 @@ fn boxes_are_forms_and_parts_of_lists_stay_apart() {
     assert_eq!((form.order(), form.bounds.clone()), (2, bounds.clone()));
     assert!((0..2).all(|j| form.centre[j] - form.spread[j] <= bounds[j].low));
     assert!((0..2).all(|j| form.centre[j] + form.spread[j] >= bounds[j].high));
-    let twice = Form::concat(&[&form, &form]).unwrap();
+    let twice = Form::list(&[&form, &form]).unwrap();
     assert_eq!((twice.order(), twice.bounds.len()), (2, 6));
-    let apart = Form::sum(&[(Interval::ONE, &form), (-Interval::ONE, &form)]).unwrap();
+    let apart = Form::sum(&[(Interval::ONE, &form), (-Interval::ONE, &form)], Deadline::default()).unwrap();
     assert!(apart.bounds.iter().all(|x| x.size() < 1e-12), "what is the same cancels");
 }
 
