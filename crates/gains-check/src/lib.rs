@@ -7,7 +7,7 @@
 //! arithmetic is rounded outwards. `docs/certificates.md` is its specification.
 //!
 //! Read it in this order: `interval`, `functions`, `curve` (numbers), `matrix`, `network`, `series` (what is computed), `tableau`,
-//! `automaton`, `steps` (how ODEs are solved), `rules`, `rows` (what is known of it), `form`, `form_rules`, `form_steps` (the same by
+//! `automaton`, `steps` (how ODEs are solved), `rules`, `rows` (what is known of it), `form`, `form_steps` (the same by
 //! affine forms), `station`, `graph`, `form_proof`, `proof`, `witness` (what is claimed). `cbor`, `safetensors` and `certificate` read files.
 
 pub mod affine;
@@ -18,7 +18,6 @@ pub mod curve;
 pub mod fault;
 pub mod form;
 pub mod form_proof;
-pub mod form_rules;
 pub mod form_steps;
 pub mod functions;
 pub mod graph;

@@ -15,8 +15,10 @@ use crate::value::{Kind, Value, bad, read_json};
 /// Largest header that is read.
 const MAX_HEADER: usize = 16 << 20;
 
-/// Shape and numbers of tensors, by name.
-pub type Tensors = BTreeMap<String, (Vec<usize>, Vec<f64>)>;
+/// Shape and numbers.
+type Tensor = (Vec<usize>, Vec<f64>);
+/// Tensors by name.
+pub type Tensors = BTreeMap<String, Tensor>;
 
 /// A model file, read.
 pub struct Model {
@@ -79,8 +81,8 @@ fn safetensors(bytes: &[u8]) -> Result<(Tensors, String), String> {
     let (mut tensors, mut used) = (Tensors::new(), Vec::new());
     for (name, entry) in header.all().iter().filter(|(name, _)| name != "__metadata__") {
         let read = tensor(entry, data).map_err(|fault| format!("tensor {name:?}: {fault}"))?;
-        used.push(read.2);
-        tensors.insert(name.to_string(), (read.0, read.1));
+        used.push(read.1);
+        tensors.insert(name.to_string(), read.0);
     }
     used.sort_unstable();
     match used.windows(2).any(|pair| pair[0].1 > pair[1].0) {
@@ -89,8 +91,8 @@ fn safetensors(bytes: &[u8]) -> Result<(Tensors, String), String> {
     }
 }
 
-/// Shape, numbers, and where these are.
-fn tensor(entry: &Value, data: &[u8]) -> Result<(Vec<usize>, Vec<f64>, (usize, usize)), Fault> {
+/// A tensor, and where its numbers are.
+fn tensor(entry: &Value, data: &[u8]) -> Result<(Tensor, (usize, usize)), Fault> {
     let fields = entry.open()?;
     let kind = match fields.text("dtype")? {
         "F32" => Kind::F32,
@@ -110,7 +112,7 @@ fn tensor(entry: &Value, data: &[u8]) -> Result<(Vec<usize>, Vec<f64>, (usize, u
     }
     let numbers = kind.numbers(bytes);
     match numbers.iter().all(|x| x.is_finite()) {
-        true => Ok((shape, numbers, place)),
+        true => Ok(((shape, numbers), place)),
         false => Err(bad("a number that is not finite")),
     }
 }

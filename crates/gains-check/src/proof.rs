@@ -73,23 +73,12 @@ const MAX_INTERVALS: usize = 25_000_000;
 const CLAIM: &str = "value lower upper lower_by upper_by ways";
 const GRAPH: &str = "ode form vertices end";
 
-/// What is split.
-#[derive(Clone, Copy, PartialEq)]
-enum Split {
-    /// Of the network, also an input.
-    Neuron {
-        value: usize,
-    },
-    Start {
-        ode: usize,
-        value: usize,
-    },
-}
-
 /// One side of a split.
 #[derive(Clone, Copy)]
 struct Constraint {
-    split: Split,
+    /// The ODE of whose dynamics a value is split, at its start; else it is one of the network.
+    start: Option<usize>,
+    value: usize,
     entry: usize,
     at: f64,
     above: bool,
@@ -254,10 +243,9 @@ impl Checker<'_> {
         let ode = network.ode(index).ok_or_else(|| bad("no ODE"))?;
         let mut starts: Option<Vec<Region>> = None;
         for constraint in &known.constraints {
-            if let Split::Start { ode: which, value } = constraint.split
-                && which == index
-            {
-                constraint.cut(&mut starts.get_or_insert_with(|| ode.dynamics.unknown())[value])?;
+            if constraint.start == Some(index) {
+                constraint
+                    .cut(&mut starts.get_or_insert_with(|| ode.dynamics.unknown())[constraint.value])?;
             }
         }
         let argument = &known.boxes[network.nodes[index].arguments[0]];
@@ -348,19 +336,14 @@ impl Checker<'_> {
         factor: f64,
         known: &Known,
     ) -> Result<(usize, Linear), Fault> {
-        let network: &Network = &self.question.network;
-        match constraint.split {
-            Split::Neuron { value } => {
-                Ok((value, constraint.nowhere_positive(network.length(value), factor)))
-            }
-            Split::Start { ode: which, value } => {
-                let known = network.ode(which).zip(known.graphs.get(&which));
-                let (ode, graph) =
-                    known.ok_or_else(|| Fault::wrong("no graph for the start of that ODE yet"))?;
-                let row = constraint.nowhere_positive(ode.dynamics.length(value), factor);
-                Ok((network.nodes[which].arguments[0], graph.face(ode, value, row)))
-            }
-        }
+        let (network, value): (&Network, usize) = (&self.question.network, constraint.value);
+        let Some(which) = constraint.start else {
+            return Ok((value, constraint.nowhere_positive(network.length(value), factor)));
+        };
+        let known = network.ode(which).zip(known.graphs.get(&which));
+        let (ode, graph) = known.ok_or_else(|| Fault::wrong("no graph for the start of that ODE yet"))?;
+        let row = constraint.nowhere_positive(ode.dynamics.length(value), factor);
+        Ok((network.nodes[which].arguments[0], graph.face(ode, value, row)))
     }
 
     /// The least value of a function of `value` in this part, by a way.
@@ -433,23 +416,23 @@ impl Checker<'_> {
     fn split(&mut self, value: &Value, known: &Known) -> Result<(), Fault> {
         let network: &Network = &self.question.network;
         let fields = value.fields("kind at entry parts input value ode")?;
-        let (split, entries) = match fields.text("kind")? {
-            kind @ ("input" | "neuron") => {
-                let (key, limit) = match kind {
-                    "input" => ("input", network.inputs()),
-                    _ => ("value", network.nodes.len()),
-                };
-                let value = fields.index(key, limit)?;
-                (Split::Neuron { value }, network.length(value))
+        let index = |key: &str, limit: usize| fields.index(key, limit);
+        let (start, value, entries) = match fields.text("kind")? {
+            "input" => {
+                let value = index("input", network.inputs())?;
+                (None, value, network.length(value))
+            }
+            "neuron" => {
+                let value = index("value", network.nodes.len())?;
+                (None, value, network.length(value))
             }
             "start" => {
-                let which = fields.index("ode", network.nodes.len())?;
+                let which = index("ode", network.nodes.len())?;
                 let ode = network.ode(which).ok_or_else(|| bad("a start where there is no ODE"))?;
-                let value = fields.index("value", ode.dynamics.nodes.len())?;
-                if value == 0 {
-                    return Err(bad("a split of the state itself"));
+                match index("value", ode.dynamics.nodes.len())? {
+                    0 => return Err(bad("a split of the state itself")),
+                    value => (Some(which), value, ode.dynamics.length(value)),
                 }
-                (Split::Start { ode: which, value }, ode.dynamics.length(value))
             }
             other => return Err(bad(format!("splits of the kind `{}` are unknown", shown(other)))),
         };
@@ -457,7 +440,7 @@ impl Checker<'_> {
         let [below, above] = fields.read("parts", Value::items)?;
         for (part, above, name) in [(below, false, "below"), (above, true, "above")] {
             let mut known = known.clone();
-            known.constraints.push(Constraint { split, entry, at, above });
+            known.constraints.push(Constraint { start, value, entry, at, above });
             self.node(part, &known).map_err(|fault| fault.within(name))?;
         }
         Ok(())
@@ -466,13 +449,8 @@ impl Checker<'_> {
 
 /// Cuts the box of a value by all splits on it.
 fn cut_by_splits(index: usize, known: &mut Known) -> Result<(), Fault> {
-    for constraint in &known.constraints {
-        match constraint.split {
-            Split::Neuron { value } if value == index => constraint.cut(&mut known.boxes[index])?,
-            _ => {}
-        }
-    }
-    Ok(())
+    let on_it = |constraint: &&Constraint| constraint.start.is_none() && constraint.value == index;
+    known.constraints.iter().filter(on_it).try_for_each(|constraint| constraint.cut(&mut known.boxes[index]))
 }
 
 /// Maps of a list by the value they are about, which grows from one to the next.

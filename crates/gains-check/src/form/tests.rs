@@ -70,7 +70,7 @@ fn sums_of_forms_hold_sums() {
         let (a, b, c) = (form(&mut random, 1.0), form(&mut random, 1.0), form(&mut random, 1.0));
         let factors = [0; 3].map(|_| random.i8(-3..=3));
         let point = |i: usize| Interval::point(f64::from(factors[i]));
-        let sum = Form::sum(&[(point(0), &a), (point(1), &b), (point(2), &c)], Deadline::default()).unwrap();
+        let sum = Form::sum(&[(point(0), &a), (point(1), &b), (point(2), &c)], &mut work()).unwrap();
         let symbols = signs(&mut random);
         let parts = [&a, &b, &c].map(|form| vector(form, &symbols, &mut random));
         let exact: Vec<i128> =
@@ -86,13 +86,13 @@ fn factors_that_are_no_numbers_leave_room() {
         let a = form(&mut random, 1e-6);
         let (low, symbols) = (random.i8(-3..=3), signs(&mut random));
         let factor = Interval::new(f64::from(low), f64::from(low) + 2.0);
-        let sum = Form::sum(&[(factor, &a)], Deadline::default()).unwrap();
+        let sum = Form::sum(&[(factor, &a)], &mut work()).unwrap();
         let mut map = Affine::default();
         for entry in 0..ENTRIES {
             map.push(entry, factor).unwrap();
             map.end_row(Interval::new(5.0, 9.0), None).unwrap();
         }
-        let scaled = a.affine(&map, Interval::ZERO, Deadline::default()).unwrap();
+        let scaled = a.affine(&map, Interval::ZERO, &mut work()).unwrap();
         let part = vector(&a, &symbols, &mut random);
         let by = i128::from(low) + i128::from(random.u8(0..=2));
         let times = |plus: i128| -> Vec<i128> { part.iter().map(|x| by * x + plus).collect() };
@@ -117,7 +117,7 @@ fn maps_of_forms_hold_images() {
             matrix.end_row(Interval::point(f64::from(bias)), None).unwrap();
             weights.push((row, bias));
         }
-        let image = x.affine(&matrix, Interval::ZERO, Deadline::default()).unwrap();
+        let image = x.affine(&matrix, Interval::ZERO, &mut work()).unwrap();
         let symbols = signs(&mut random);
         let at = vector(&x, &symbols, &mut random);
         let row = |(row, bias): &([i8; ENTRIES], i32)| {
@@ -226,7 +226,7 @@ fn boxes_are_forms_and_parts_of_lists_stay_apart() {
     assert!((0..2).all(|j| form.centre[j] + form.spread[j] >= bounds[j].high));
     let twice = Form::list(&[&form, &form]).unwrap();
     assert_eq!((twice.order(), twice.bounds.len()), (2, 6));
-    let apart = Form::sum(&[(Interval::ONE, &form), (-Interval::ONE, &form)], Deadline::default()).unwrap();
+    let apart = Form::sum(&[(Interval::ONE, &form), (-Interval::ONE, &form)], &mut work).unwrap();
     assert!(apart.bounds.iter().all(|x| x.size() < 1e-12), "what is the same cancels");
 }
 
@@ -247,7 +247,7 @@ fn functions_pass_as_changes() {
     use std::rc::Rc;
 
     use crate::curve::Curve;
-    use crate::form_rules::{Nearby, form as form_of};
+    use crate::form_steps::{Nearby, form as form_of};
     use crate::network::{Network, Node, Operator, Shape};
 
     let shape = Shape::vector(1).unwrap();
