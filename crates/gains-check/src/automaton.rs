@@ -52,6 +52,11 @@ pub enum Next {
     End,
 }
 
+/// A place with numbers that leave all bounds.
+pub fn lost() -> Fault {
+    Fault::wrong("a place beyond all bounds")
+}
+
 /// A method with a rule for its steps.
 #[derive(Debug)]
 pub struct Solver {
@@ -146,6 +151,15 @@ impl Solver {
         }
         let start = (place.ticks as f64 / self.ticks as f64) * self.first;
         (place.fraction as f64 / self.whole as f64) * (self.end - start)
+    }
+
+    /// Time and step size.
+    pub fn clock(&self, place: Place) -> Result<(Interval, Interval), Fault> {
+        let (time, size) = (self.time(place), self.step(place));
+        match time.is_finite() && size.is_finite() {
+            true => Ok((Interval::point(time), Interval::point(size))),
+            false => Err(lost()),
+        }
     }
 
     /// Where an action leads from a place; `None` if the numbers leave all bounds.

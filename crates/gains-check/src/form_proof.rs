@@ -209,9 +209,7 @@ fn through(ode: &Ode, vertices: &[Vertex], start: Rc<Form>, work: &mut Work) -> 
         let set = vertex.meet(set, ode, outer, work).map_err(within)?;
         let held = work.held;
         let station = &vertex.station;
-        let clock = station.clock(solver).map_err(within)?;
-        let tolerance = solver.looks_at_errors(station.place);
-        let (next, error) = set.step(ode, clock, tolerance, &vertex.choices, work).map_err(within)?;
+        let (next, error) = set.step(ode, station.place, &vertex.choices, work).map_err(within)?;
         station.check(solver, error, |target| vertices[target].station.place).map_err(within)?;
         // Of all that was made on the way, this is what stays.
         work.held = held.saturating_add(next.numbers());

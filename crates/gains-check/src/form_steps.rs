@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use crate::automaton::Place;
 use crate::curve::Curve;
 use crate::fault::{Deadline, Fault};
 use crate::form::{Form, Strip, Work};
@@ -161,21 +162,21 @@ impl Set {
         Ok(Self { state: Rc::new(state), near })
     }
 
-    /// The states after a step of this size, and δ where there is a tolerance.
+    /// The states after the step from a place, and δ where it is looked at.
     pub fn step(
         &self,
         ode: &Ode,
-        (time, size): (f64, f64),
-        tolerance: Option<f64>,
+        place: Place,
         choices: &Choices,
         work: &mut Work,
     ) -> Result<(Self, Option<Interval>), Fault> {
         let (tableau, dynamics) = (&ode.solver.tableau, &ode.dynamics);
-        let size = Interval::point(size);
+        let (start, size) = ode.solver.clock(place)?;
+        let tolerance = ode.solver.looks_at_errors(place);
         let count = tableau.stages_for(tolerance.is_some());
         let (mut slopes, mut near): (Vec<Rc<Form>>, _) = (Vec::new(), self.near.clone());
         for i in 0..count {
-            let time = Interval::point(time) + tableau.times[i] * size;
+            let time = start + tableau.times[i] * size;
             let weights: Vec<Interval> = (0..i).map(|j| tableau.stage(i, j)).collect();
             let mut values = vec![weigh(Some(&self.state), size, &weights, &slopes, work)?];
             for index in 1..dynamics.nodes.len() {

@@ -8,7 +8,7 @@ use crate::network::Ode;
 use crate::rows::{Changes, Linear, Slopes, Tangents, Values, through_dynamics};
 use crate::rules::{Region, each, holds};
 use crate::station::Station;
-use crate::steps::{Form, Start, Step, step};
+use crate::steps::{Form, Step, step};
 use crate::value::{Value, bad, fits};
 
 /// Lines that are kept take the room of so many intervals.
@@ -108,24 +108,13 @@ impl Graph {
         let (solver, Vertex { station, state, .. }) = (&ode.solver, &self.vertices[i]);
         let place = |target: usize| self.vertices[target].station.place;
         let got = carried[i].take().flatten();
-        let (time, size) = station.clock(solver)?;
         let carries = self.form == Form::Difference && solver.tableau.ends_where_the_next_begins();
         let accepted = station.out.iter().filter(|edge| edge.action != Action::Reject);
         let times =
             accepted.filter_map(|edge| edge.target).map(|target| Interval::point(solver.time(place(target))));
-        let step = step(
-            ode,
-            self.form,
-            &Start {
-                state,
-                time,
-                size,
-                tolerance: solver.looks_at_errors(station.place),
-                followers: times.reduce(Interval::hull).filter(|_| carries),
-                carried: got.as_deref(),
-                deadline: self.deadline,
-            },
-        )?;
+        let followers = times.reduce(Interval::hull).filter(|_| carries);
+        let from = (station.place, state);
+        let step = step(ode, self.form, from, got.as_deref(), followers, self.deadline)?;
         station.check(solver, step.error, place)?;
         for edge in &station.out {
             let last = step.stages.last().filter(|_| carries && step.error.is_some());

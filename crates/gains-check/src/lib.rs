@@ -6,9 +6,9 @@
 //! the region. It shares no code with the program that writes certificates, finds nothing and optimises nothing; all
 //! arithmetic is rounded outwards. `docs/certificates.md` is its specification.
 //!
-//! Read it in this order: `interval`, `functions`, `curve` (numbers), `matrix`, `network`, `series` (what is computed), `tableau`,
-//! `automaton`, `steps` (how ODEs are solved), `rules`, `rows` (what is known of it), `form`, `form_steps` (the same by
-//! affine forms), `station`, `graph`, `form_proof`, `proof`, `witness` (what is claimed). `cbor`, `safetensors` and `certificate` read files.
+//! Read it in this order: `interval`, `functions`, `curve`, `affine` (numbers), `network`, `builder`, `layers`, `series` (what is
+//! computed), `tableau`, `automaton`, `steps` (how ODEs are solved), `rules`, `rows` (what is known of it), `form`, `form_steps` (the same
+//! by affine forms), `station`, `graph`, `form_proof`, `proof`, `witness` (what is claimed). `value`, `model` and `certificate` read files.
 
 pub mod affine;
 pub mod automaton;

@@ -1,6 +1,6 @@
 //! What a file says of a place that a solver can reach: errors, actions, and where they lead.
 
-use crate::automaton::{Action, Next, Place, Solver};
+use crate::automaton::{Action, Next, Place, Solver, lost};
 use crate::fault::Fault;
 use crate::interval::Interval;
 use crate::rules::holds;
@@ -57,15 +57,6 @@ impl Station {
         }
     }
 
-    /// Time and step size.
-    pub fn clock(&self, solver: &Solver) -> Result<(f64, f64), Fault> {
-        let (time, size) = (solver.time(self.place), solver.step(self.place));
-        match time.is_finite() && size.is_finite() {
-            true => Ok((time, size)),
-            false => Err(lost()),
-        }
-    }
-
     /// Checks that δ is in `error`, that every action some δ in it leads to has an edge, and that all edges lead where their
     /// actions do; `place_of` tells the places of vertices.
     pub fn check(
@@ -92,8 +83,4 @@ impl Station {
         }
         Ok(())
     }
-}
-
-fn lost() -> Fault {
-    Fault::wrong("a place beyond all bounds")
 }

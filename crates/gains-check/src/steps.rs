@@ -1,5 +1,6 @@
 //! One step of a Runge-Kutta method on boxes, each stage on its own or as the one before plus a change.
 
+use crate::automaton::Place;
 use crate::fault::{Deadline, Fault};
 use crate::interval::Interval;
 use crate::network::Ode;
@@ -46,54 +47,45 @@ impl Step {
     }
 }
 
-/// What a step starts from.
-pub struct Start<'a> {
-    /// Boxes of the state.
-    pub state: &'a Region,
-    /// The time.
-    pub time: f64,
-    /// The step size.
-    pub size: f64,
-    /// τ, if δ is wanted.
-    pub tolerance: Option<f64>,
-    /// Times of what follows: the last stage is to hold for them, too.
-    pub followers: Option<Interval>,
-    /// What else is known of the values (from the second on) in the first stage.
-    pub carried: Option<&'a [Region]>,
-    /// When to stop.
-    pub deadline: Deadline,
-}
-
-/// Takes a step.
-pub fn step(ode: &Ode, form: Form, start: &Start) -> Result<Step, Fault> {
+/// Takes the step from a place and a box of states. Of the first stage `carried` may tell more; the last one is to hold for the
+/// times of what follows, too.
+pub fn step(
+    ode: &Ode,
+    form: Form,
+    (place, state): (Place, &Region),
+    carried: Option<&[Region]>,
+    followers: Option<Interval>,
+    deadline: Deadline,
+) -> Result<Step, Fault> {
     let tableau = &ode.solver.tableau;
-    let size = Interval::point(start.size);
-    let count = tableau.stages_for(start.tolerance.is_some());
+    let (start, size) = ode.solver.clock(place)?;
+    let tolerance = ode.solver.looks_at_errors(place);
+    let count = tableau.stages_for(tolerance.is_some());
     let mut stages: Vec<Stage> = Vec::new();
     for i in 0..count {
-        let mut time = Interval::point(start.time) + tableau.times[i] * size;
-        if let Some(followers) = start.followers.filter(|_| i + 1 == tableau.count()) {
+        let mut time = start + tableau.times[i] * size;
+        if let Some(followers) = followers.filter(|_| i + 1 == tableau.count()) {
             time = time.hull(followers);
         }
         let weights = |of: &dyn Fn(usize) -> Interval| (0..i).map(|j| size * of(j)).collect::<Vec<_>>();
-        let inputs = sum(ode, &weights(&|j| tableau.stage(i, j)), &stages, false, start.state.len())?;
-        let input = each(start.state, &inputs, |x, change| x + change);
+        let inputs = sum(ode, &weights(&|j| tableau.stage(i, j)), &stages, false, state.len())?;
+        let input = each(state, &inputs, |x, change| x + change);
         let change = match form {
             Form::Difference if i > 0 => {
                 let weights = weights(&|j| tableau.stage(i, j) - tableau.stage(i - 1, j));
-                Some(sum(ode, &weights, &stages, true, start.state.len())?)
+                Some(sum(ode, &weights, &stages, true, state.len())?)
             }
             _ => None,
         };
         let before = stages.last().zip(change);
-        stages.push(evaluate(ode, time, input, before, start.carried.filter(|_| i == 0), start.deadline)?);
+        stages.push(evaluate(ode, time, input, before, carried.filter(|_| i == 0), deadline)?);
     }
     let total = |weights: &[Interval]| {
         let weights: Vec<Interval> = weights.iter().take(count).map(|&weight| size * weight).collect();
-        sum(ode, &weights, &stages, form == Form::Difference, start.state.len())
+        sum(ode, &weights, &stages, form == Form::Difference, state.len())
     };
-    let result = each(start.state, &total(&tableau.result)?, |x, change| x + change);
-    let error = match start.tolerance {
+    let result = each(state, &total(&tableau.result)?, |x, change| x + change);
+    let error = match tolerance {
         None => None,
         Some(tolerance) => {
             let errors = total(&tableau.errors)?;

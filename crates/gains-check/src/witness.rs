@@ -1,13 +1,13 @@
 //! Witnesses: a point at which the property does not hold, run in interval arithmetic.
 
-use crate::automaton::{Action, Next, Place};
+use crate::automaton::{Action, Next, Place, lost};
 use crate::certificate::PropertyRow;
 use crate::fault::{Deadline, Fault};
 use crate::interval::Interval;
 use crate::network::{Network, Ode, Operator};
 use crate::proof::Question;
 use crate::rules::{Region, holds, image};
-use crate::steps::{Form, Start, step};
+use crate::steps::{Form, step};
 use crate::value::{Value, fits};
 
 /// Checks that a point is in the region and that the property certainly does not hold there.
@@ -95,16 +95,7 @@ pub fn solve(
     let (mut place, mut moves) = (solver.start(), Vec::new());
     while moves.len() < limit {
         deadline.check()?;
-        let start = Start {
-            state: &state,
-            time: solver.time(place),
-            size: solver.step(place),
-            tolerance: solver.looks_at_errors(place),
-            followers: None,
-            carried: None,
-            deadline,
-        };
-        let step = step(ode, Form::Independent, &start)?;
+        let step = step(ode, Form::Independent, (place, &state), None, None, deadline)?;
         let actions = solver.actions(place, step.error).unwrap_or_default();
         let [action] = actions[..] else {
             return Err(Fault::wrong(format!("step {}: all of {actions:?} are possible", moves.len())));
@@ -116,7 +107,7 @@ pub fn solve(
         match solver.after(place, action) {
             Some(Next::Place(next)) => place = next,
             Some(Next::End) => return Ok((state, moves)),
-            None => return Err(Fault::wrong("a place beyond all bounds")),
+            None => return Err(lost()),
         }
     }
     Err(Fault::wrong("the actions do not lead to the end"))
