@@ -92,6 +92,41 @@ pub struct Form {
 }
 
 impl Form {
+    /// One that is being put together, without generators yet.
+    fn of(centre: Vec<f64>) -> Self {
+        let (remainder, spread, bounds) = (vec![0.0; centre.len()], vec![], vec![]);
+        Self { centre, generators: BTreeMap::new(), remainder, spread, bounds }
+    }
+
+    /// More of what is left open of an entry: each amount was worked out by about so many operations, rounded to nearest.
+    fn charge(&mut self, entry: usize, operations: usize, amounts: &[f64]) {
+        for amount in amounts {
+            let amount = mul_up(*amount, 1.0 + loss(operations));
+            self.remainder[entry] = add_up(self.remainder[entry], amount);
+        }
+    }
+
+    /// The form, put together, with a box that is known to hold its vectors, cut to where it reaches itself.
+    fn settle(mut self, bounds: Region) -> Result<Self, Fault> {
+        self.generators.retain(|_, row| row.iter().any(|g| *g != 0.0));
+        self.spread = vec![0.0; self.centre.len()];
+        for row in self.generators.values() {
+            self.spread.iter_mut().zip(row).for_each(|(sum, g)| *sum += g.abs());
+        }
+        let more = 1.0 + loss(self.generators.len());
+        self.spread.iter_mut().for_each(|sum| *sum = mul_up(*sum, more));
+        let own = |entry: usize| {
+            let reach = self.reach(entry);
+            Interval::point(self.centre[entry]) + Interval::new(-reach, reach)
+        };
+        let own: Region = (0..self.centre.len()).map(own).collect();
+        if !own.iter().all(|x| x.low.is_finite() && x.high.is_finite()) {
+            return Err(Fault::wrong("a form has numbers beyond all bounds"));
+        }
+        self.bounds = meet(&bounds, &own)?;
+        Ok(self)
+    }
+
     /// Number of symbols.
     pub fn order(&self) -> usize {
         self.generators.len()
@@ -147,7 +182,7 @@ impl Form {
             (0..map.rows()).map(sum).collect()
         };
         let sizes = self.sizes();
-        let mut parts = Parts::of(times(&self.centre));
+        let mut parts = Self::of(times(&self.centre));
         for (symbol, row) in &self.generators {
             work.deadline.check()?;
             parts.generators.insert(*symbol, times(row));
@@ -209,7 +244,7 @@ impl Form {
     /// One form after the other.
     pub fn list(of: &[&Self]) -> Result<Self, Fault> {
         let entries: usize = of.iter().map(|form| form.centre.len()).sum();
-        let mut parts = Parts::of(vec![0.0; entries]);
+        let mut parts = Self::of(vec![0.0; entries]);
         let (mut bounds, mut first) = (Vec::new(), 0);
         for form in of {
             let place = first..first + form.centre.len();
@@ -267,7 +302,7 @@ impl Form {
             a.iter().zip(b).map(|(a, b)| 0.5 * a + sign * 0.5 * b).collect()
         };
         let (zeros, entries) = (vec![0.0; self.centre.len()], self.centre.len());
-        let mut parts = Parts::of(half(&self.centre, &other.centre, 1.0));
+        let mut parts = Self::of(half(&self.centre, &other.centre, 1.0));
         let mut apart = vec![0.0; entries];
         let symbols: Vec<u64> = self.symbols().chain(other.symbols()).collect();
         for symbol in symbols {
@@ -352,49 +387,6 @@ fn alone(entry: usize, radius: f64, entries: usize, work: &mut Work) -> (u64, Ve
     let mut row = vec![0.0; entries];
     row[entry] = radius;
     (work.fresh(), row)
-}
-
-/// A form that is being put together.
-struct Parts {
-    centre: Vec<f64>,
-    generators: BTreeMap<u64, Vec<f64>>,
-    remainder: Vec<f64>,
-}
-
-impl Parts {
-    fn of(centre: Vec<f64>) -> Self {
-        let remainder = vec![0.0; centre.len()];
-        Self { centre, generators: BTreeMap::new(), remainder }
-    }
-
-    /// More of what is left open of an entry: each amount was worked out by about so many operations, rounded to nearest.
-    fn charge(&mut self, entry: usize, operations: usize, amounts: &[f64]) {
-        for amount in amounts {
-            let amount = mul_up(*amount, 1.0 + loss(operations));
-            self.remainder[entry] = add_up(self.remainder[entry], amount);
-        }
-    }
-
-    /// The form, with a box that is known to hold its vectors, cut to where it reaches itself.
-    fn settle(mut self, bounds: Region) -> Result<Form, Fault> {
-        self.generators.retain(|_, row| row.iter().any(|g| *g != 0.0));
-        let mut spread = vec![0.0; self.centre.len()];
-        for row in self.generators.values() {
-            spread.iter_mut().zip(row).for_each(|(sum, g)| *sum += g.abs());
-        }
-        let more = 1.0 + loss(self.generators.len());
-        spread.iter_mut().for_each(|sum| *sum = mul_up(*sum, more));
-        let own = |entry: usize| {
-            let reach = add_up(spread[entry], self.remainder[entry]);
-            Interval::point(self.centre[entry]) + Interval::new(-reach, reach)
-        };
-        let own: Region = (0..self.centre.len()).map(own).collect();
-        if !own.iter().all(|x| x.low.is_finite() && x.high.is_finite()) {
-            return Err(Fault::wrong("a form has numbers beyond all bounds"));
-        }
-        let Self { centre, generators, remainder } = self;
-        Ok(Form { centre, generators, remainder, spread, bounds: meet(&bounds, &own)? })
-    }
 }
 
 /// What two boxes have in common. Forms stand for some vector at least: what comes out empty is an error.

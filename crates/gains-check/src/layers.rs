@@ -125,8 +125,9 @@ impl Builder<'_> {
                 self.convolution(fields, ["in_channels", "out_channels"], input)
             }
             "avg_pool2d" => {
-                let windows = Windows::read(of("kernel stride padding")?, shape, shape.channels)?;
-                self.average(input, &windows)
+                let fields = of("kernel stride padding")?;
+                let stride = fields.read("stride", pair)?;
+                self.average(input, &Windows::read(fields, stride, shape, shape.channels)?)
             }
             "global_avg_pool" => {
                 of("")?;
@@ -260,7 +261,7 @@ impl Builder<'_> {
         let (windows, sides) = match ins {
             "in_features" => (Windows::new(shape, [(1, 1), (1, 1), (0, 0), (1, 1)], out)?, vec![out, planes]),
             _ => {
-                let windows = Windows::read(fields, shape, out)?;
+                let windows = Windows::read(fields, fields.or("stride", (1, 1), pair)?, shape, out)?;
                 (windows, vec![out, planes, windows.kernel.0, windows.kernel.1])
             }
         };
@@ -440,16 +441,9 @@ struct Windows {
 }
 
 impl Windows {
-    fn read(fields: Fields, shape: Shape, out: usize) -> Result<Self, Fault> {
-        let kernel = fields.read("kernel", pair)?;
-        // Pooling has no usual stride.
-        let stride = if fields.find("name").is_none() {
-            fields.read("stride", pair)?
-        } else {
-            fields.or("stride", (1, 1), pair)?
-        };
+    fn read(fields: Fields, stride: Pair, shape: Shape, out: usize) -> Result<Self, Fault> {
         let (padding, dilation) = (fields.or("padding", (0, 0), pair)?, fields.or("dilation", (1, 1), pair)?);
-        Self::new(shape, [kernel, stride, padding, dilation], out)
+        Self::new(shape, [fields.read("kernel", pair)?, stride, padding, dilation], out)
     }
 
     /// With `out` entries of every pixel that comes out.

@@ -269,7 +269,7 @@ impl<'a> Value<'a> {
     /// A map that has no other keys than these, which spaces divide.
     pub fn fields(&self, known: &str) -> Result<Fields<'_, 'a>, Fault> {
         let fields = self.open()?;
-        match fields.0.iter().find(|(key, _)| !known.split(' ').any(|other| other == key)) {
+        match fields.0.iter().find(|(key, _)| !known.split_whitespace().any(|other| other == key)) {
             Some((key, _)) => Err(bad(format!("unknown key {:?}", shown(key)))),
             None => Ok(fields),
         }

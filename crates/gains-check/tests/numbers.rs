@@ -350,6 +350,13 @@ fn read(input: &str, layers: &str) -> Result<Model, String> {
 fn numbers_for_names_and_lists_for_objects_are_refused() {
     let one = r#"{"height": 1, "width": 1, "channels": 1}"#;
     assert!(read(one, r#"{"type": "relu"}"#).is_ok());
+    for odd in [
+        r#"{"type": "relu", "": 1}"#,
+        r#"{"type": "relu", "type": "relu"}"#,
+        r#"{"type": "relu", "slope": 0.0}"#,
+    ] {
+        assert!(read(one, odd).is_err(), "{odd}");
+    }
     let solver = r#"{"method": "euler", "controller": {"type": "fixed", "steps": 1}, "end_time": 1}"#;
     let ode = |solver: &str| format!(r#"{{"type": "ode", "dynamics": [], "solver": {solver}}}"#);
     assert!(read(one, &ode(solver)).is_ok());

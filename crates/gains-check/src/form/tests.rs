@@ -19,7 +19,7 @@ fn form(random: &mut fastrand::Rng, scale: f64) -> Form {
     let row = |random: &mut fastrand::Rng| -> Vec<f64> {
         (0..ENTRIES).map(|_| (whole(random) * scale).round()).collect()
     };
-    let mut parts = Parts::of(row(random));
+    let mut parts = Form::of(row(random));
     for symbol in 1..=4 {
         if random.bool() {
             parts.generators.insert(symbol, row(random));
@@ -180,7 +180,6 @@ fn forms_beside_each_other_hold_both() {
     for round in 0..4_000 {
         let (a, mut b) = (form(&mut random, 1.0), form(&mut random, 1.0));
         b.generators.remove(&4);
-        let b = Parts { centre: b.centre, generators: b.generators, remainder: b.remainder };
         let b = b.settle(vec![Interval::ALL; ENTRIES]).unwrap();
         let alone = |symbol: u64| symbol == 4;
         let both = a.beside(&b, 9, &alone, &work()).unwrap();
@@ -262,7 +261,7 @@ fn functions_pass_as_changes() {
         let spread = 10_f64.powf(-3.0 + 3.0 * random.f64());
         let mut linear = |near: Option<&Form>| {
             let mut number = |scale: f64| scale * (2.0 * random.f64() - 1.0);
-            let mut parts = Parts::of(vec![near.map_or(0.0, |near| near.centre[0]) + number(spread)]);
+            let mut parts = Form::of(vec![near.map_or(0.0, |near| near.centre[0]) + number(spread)]);
             for symbol in 1..=3 {
                 let old = near.map_or(0.0, |near| near.generators[&symbol][0]);
                 parts
