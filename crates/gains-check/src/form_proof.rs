@@ -8,12 +8,11 @@ use crate::certificate::PropertyRow;
 use crate::fault::Fault;
 use crate::form::{Form, Work};
 use crate::form_steps::{Choices, Set, form};
-use crate::graph::MAX_VERTICES;
 use crate::interval::Interval;
 use crate::network::{Network, Ode, Operator};
 use crate::proof::{Count, Question};
 use crate::rules::Region;
-use crate::station::Station;
+use crate::station::{Station, vertices};
 use crate::value::{Value, bad};
 
 /// Checks that a property follows, for inputs in these boxes, of all forms at the outputs. `shown` are the rows that are known anyway,
@@ -122,19 +121,7 @@ fn read(value: &Value, number: usize, ode: &Ode) -> Result<Vec<Vertex>, Fault> {
     if fields.index("ode", usize::MAX)? != number {
         return Err(bad(format!("it should be that of value {number}")));
     }
-    let list = fields.get("vertices")?.list()?;
-    if !(1..=MAX_VERTICES).contains(&list.len()) {
-        return Err(bad(format!("a graph of {} vertices", list.len())));
-    }
-    let vertex = |(own, value)| {
-        Vertex::read(value, own, list.len(), ode).map_err(|fault| fault.within(format!("vertex {own}")))
-    };
-    list.iter().enumerate().map(vertex).collect()
-}
-
-impl Vertex {
-    fn read(value: &Value, own: usize, vertices: usize, ode: &Ode) -> Result<Self, Fault> {
-        let fields = value.fields("at error out changes weights joins")?;
+    vertices(fields, &ode.solver, "changes weights joins", |fields, station| {
         let mut choices = Choices::default();
         fields.each("changes", |change| {
             let [stage, value, entries] = change.items()?;
@@ -162,9 +149,11 @@ impl Vertex {
             let [first, second] = pair.items()?;
             Ok((first.index(usize::MAX)?, second.index(usize::MAX)?))
         })?;
-        Ok(Self { station: Station::read(fields, own, vertices)?, choices, joins })
-    }
+        Ok(Vertex { station, choices, joins })
+    })
+}
 
+impl Vertex {
     /// The one set that goes on, of all that arrive.
     fn meet(&self, arrived: Vec<Rc<Set>>, ode: &Ode, outer: u64, work: &mut Work) -> Result<Rc<Set>, Fault> {
         let mut sets: Vec<Option<Rc<Set>>> = arrived.into_iter().map(Some).collect();
@@ -195,9 +184,6 @@ impl Vertex {
 /// was known near it. So a trajectory's states are in the sets along its path, each for the values of the symbols that give its input.
 fn through(ode: &Ode, vertices: &[Vertex], start: Rc<Form>, work: &mut Work) -> Result<Vec<Rc<Set>>, Fault> {
     let solver = &ode.solver;
-    if vertices[0].station.place != solver.start() {
-        return Err(Fault::wrong("vertex 0: it is not the start"));
-    }
     // Symbols that other values may know as well.
     let outer = work.fresh();
     work.keep(&start);

@@ -12,22 +12,14 @@ use crate::network::{Network, Ode, Operator};
 use crate::rules::{Region, image};
 use crate::value::bad;
 
-/// Which entries of a value pass as changes since an evaluation nearby, and the values of that.
-#[derive(Clone, Copy)]
-pub struct Nearby<'a> {
-    /// All its values.
-    pub values: &'a [Rc<Form>],
-    /// A flag for each entry.
-    pub changes: &'a [bool],
-}
-
-/// The form of value `index`, given those in front of it.
+/// The form of value `index`, given those in front of it; perhaps also all values of an evaluation nearby, and which entries pass as
+/// changes since then.
 pub fn form(
     network: &Network,
     index: usize,
     forms: &[Rc<Form>],
     time: Interval,
-    nearby: Option<Nearby>,
+    nearby: Option<(&[Rc<Form>], &[bool])>,
     work: &mut Work,
 ) -> Result<Form, Fault> {
     let node = &network.nodes[index];
@@ -37,8 +29,7 @@ pub fn form(
         (Operator::Affine(map), [x]) => x.affine(map, time, work)?,
         (Operator::Affine(map), _) => Form::list(&arguments)?.affine(map, time, work)?,
         (Operator::Curve(of), [x]) => {
-            let nearby =
-                nearby.map(|near| (&*near.values[node.arguments[0]], &*near.values[index], near.changes));
+            let nearby = nearby.map(|(near, changes)| (&*near[node.arguments[0]], &*near[index], changes));
             curve(*of, x, nearby, work)?
         }
         (Operator::Product, [x, y]) => x.product(y, work)?,
@@ -181,9 +172,9 @@ impl Set {
             let weights: Vec<Interval> = (0..i).map(|j| tableau.stage(i, j)).collect();
             let mut values = vec![weigh(Some(&self.state), size, &weights, &slopes, work)?];
             for index in 1..dynamics.nodes.len() {
-                let changes = choices.changes.get(&(i, index)).zip(near.as_deref());
-                let nearby = changes.map(|(changes, values)| Nearby { values, changes });
-                if choices.changes.contains_key(&(i, index)) && nearby.is_none() {
+                let changes = choices.changes.get(&(i, index));
+                let nearby = near.as_deref().zip(changes.map(Vec::as_slice));
+                if changes.is_some() && nearby.is_none() {
                     return Err(Fault::wrong("changes since an evaluation that there is not"));
                 }
                 let mut value = form(dynamics, index, &values, time, nearby, work)?;

@@ -7,14 +7,12 @@ use crate::interval::{Interval, add_down};
 use crate::network::Ode;
 use crate::rows::{Changes, Linear, Slopes, Tangents, Values, through_dynamics};
 use crate::rules::{Region, each, holds};
-use crate::station::Station;
+use crate::station::{Station, vertices};
 use crate::steps::{Form, Step, step};
 use crate::value::{Value, bad, fits};
 
 /// Lines that are kept take the room of so many intervals.
 pub const LINES: usize = 8;
-/// Most vertices of one graph.
-pub const MAX_VERTICES: usize = 100_000;
 
 /// A place with all states in which it can be reached, as a file says.
 #[derive(Debug)]
@@ -69,25 +67,29 @@ impl Graph {
         let fields = value.fields("ode form vertices end")?;
         let form = if fields.index("form", 2)? == 1 { Form::Difference } else { Form::Independent };
         let end = fields.read("end", |end| region(end, argument.len()))?;
-        let list = fields.get("vertices")?.list()?;
-        if !(1..=MAX_VERTICES).contains(&list.len()) || list.len().saturating_mul(argument.len()) > room {
-            return Err(bad(format!("a graph of {} vertices", list.len())));
+        let count = fields.get("vertices")?.list()?.len();
+        if count.saturating_mul(argument.len()) > room {
+            return Err(bad(format!("a graph of {count} vertices")));
         }
-        let (vertices, steps) = (Vec::new(), Vec::new());
-        let mut graph = Self { form, vertices, steps, end, intervals: 0, deadline };
-        let mut first_edge = 0;
-        for (i, value) in list.iter().enumerate() {
-            let vertex = Vertex::read(value, (i, list.len()), first_edge, ode);
-            graph.vertices.push(vertex.map_err(|fault| fault.within(format!("vertex {i}")))?);
-            first_edge += graph.vertices[i].station.out.len();
-        }
-        if graph.vertices[0].station.place != ode.solver.start() {
-            return Err(Fault::wrong("vertex 0: it is not the start"));
-        }
+        let mut edges = 0;
+        let vertices = vertices(fields, &ode.solver, "state lines", |fields, station| {
+            let first_edge = edges;
+            edges += station.out.len();
+            let mut tangents = vec![Tangents::default(); ode.solver.tableau.count()];
+            fields.each("lines", |line| {
+                let [stage, value, below, above] = line.items()?;
+                let (value, slopes) = tangent([value, below, above], &ode.dynamics)?;
+                tangents[stage.index(ode.solver.tableau.count())?].give(value, slopes);
+                Ok(())
+            })?;
+            let state = region(fields.get("state")?, argument.len())?;
+            Ok(Vertex { station, state, tangents, first_edge })
+        })?;
+        let mut graph = Self { form, vertices, steps: vec![], end, intervals: 0, deadline };
         holds(&graph.vertices[0].state, argument, "vertex 0: the states at the start")?;
-        let mut carried: Vec<Carried> = vec![None; list.len()];
+        let mut carried: Vec<Carried> = vec![None; count];
         carried[0] = Some(known);
-        for i in 0..list.len() {
+        for i in 0..count {
             let step = graph.vertex(ode, i, &mut carried).map_err(|fault| match fault {
                 Fault::Empty if i > 0 => Fault::wrong("a box came out empty").within(format!("vertex {i}")),
                 fault => fault.within(format!("vertex {i}")),
@@ -230,22 +232,6 @@ impl Graph {
     /// Numbers of vertices and edges.
     pub fn size(&self) -> (usize, usize) {
         (self.vertices.len(), self.vertices.iter().map(|vertex| vertex.station.out.len()).sum())
-    }
-}
-
-impl Vertex {
-    /// Vertex `own` of so many.
-    fn read(value: &Value, (own, all): (usize, usize), first_edge: usize, ode: &Ode) -> Result<Self, Fault> {
-        let fields = value.fields("at state error out lines")?;
-        let mut tangents = vec![Tangents::default(); ode.solver.tableau.count()];
-        fields.each("lines", |line| {
-            let [stage, value, below, above] = line.items()?;
-            let (value, slopes) = tangent([value, below, above], &ode.dynamics)?;
-            tangents[stage.index(ode.solver.tableau.count())?].give(value, slopes);
-            Ok(())
-        })?;
-        let state = region(fields.get("state")?, ode.dynamics.length(0))?;
-        Ok(Self { station: Station::read(fields, own, all)?, state, tangents, first_edge })
     }
 }
 

@@ -87,27 +87,18 @@ pub fn check_within(model: &Model, bytes: &[u8], limit: Option<Duration>) -> Res
 
 /// Unpacks zstd if that is what it is.
 pub fn unpack(bytes: &[u8]) -> Result<Cow<'_, [u8]>, String> {
-    if !bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
-        return if bytes.len() > MAX_UNPACKED {
-            Err("larger than 256 MiB".into())
-        } else {
-            Ok(Cow::Borrowed(bytes))
-        };
+    let (mut rest, mut unpacked) = (bytes, Cow::Borrowed(bytes));
+    if bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+        let wrong = |error: &dyn std::fmt::Display| format!("zstd: {error}");
+        let decoder = ruzstd::decoding::StreamingDecoder::new(&mut rest).map_err(|error| wrong(&error))?;
+        let mut all = Vec::new();
+        decoder.take(MAX_UNPACKED as u64 + 1).read_to_end(&mut all).map_err(|error| wrong(&error))?;
+        if !rest.is_empty() && all.len() <= MAX_UNPACKED {
+            return Err("bytes after the end of the zstd frame".into());
+        }
+        unpacked = Cow::Owned(all);
     }
-    let mut rest = bytes;
-    let mut unpacked = Vec::new();
-    let decoder =
-        ruzstd::decoding::StreamingDecoder::new(&mut rest).map_err(|error| format!("zstd: {error}"))?;
-    let read = decoder.take(MAX_UNPACKED as u64 + 1).read_to_end(&mut unpacked);
-    read.map_err(|error| format!("zstd: {error}"))?;
-    if unpacked.len() > MAX_UNPACKED {
-        return Err("larger than 256 MiB unpacked".into());
-    }
-    if rest.is_empty() {
-        Ok(Cow::Owned(unpacked))
-    } else {
-        Err("bytes after the end of the zstd frame".into())
-    }
+    if unpacked.len() > MAX_UNPACKED { Err("larger than 256 MiB unpacked".into()) } else { Ok(unpacked) }
 }
 
 /// What a certificate asks, whatever it claims: about which network (laid out for a series, if it is one for series), inputs

@@ -45,22 +45,20 @@ impl Question {
         // The same but for the rounding of their ends.
         let same = least >= widest * (1.0 - 1e-9) || varying == 0;
         let by = if same { widest.to_string() } else { format!("{least} to {widest}") };
-        let reach = |ball: &Ball| ball.scales.iter().copied().fold(0.0, f64::max);
-        let ball = self.ball.as_ref().map(|ball| {
-            format!(" in a ball of the norm {} that reaches as far as {}", ball.norm, reach(ball))
+        let ball = self.ball.as_ref().map_or(String::new(), |ball| {
+            let reach = ball.scales.iter().copied().fold(0.0, f64::max);
+            format!(" in a ball of the norm {} that reaches as far as {reach}", ball.norm)
         });
-        let ball = ball.unwrap_or_default();
         let rows = &self.property.rows;
-        let asked = match self.property.leader() {
-            Some(leader) => format!("output {leader} is the largest of {}", rows[0].coefficients.len()),
-            None => format!("a condition on {} linear functions of the outputs", rows.len()),
-        };
-        let asked = match &self.property.errors {
-            Some((_, limit)) => {
+        let asked = match (&self.property.errors, self.property.leader()) {
+            (Some((_, limit)), _) => {
                 let observed = rows[0].coefficients.iter().filter(|a| **a != 0.0).count();
                 format!("the mean error of {observed} forecast values is below {limit}")
             }
-            None => asked,
+            (None, Some(leader)) => {
+                format!("output {leader} is the largest of {}", rows[0].coefficients.len())
+            }
+            (None, None) => format!("a condition on {} linear functions of the outputs", rows.len()),
         };
         format!("{varying} of {all} inputs vary by {by}{ball}; {asked}")
     }

@@ -15,6 +15,31 @@ pub struct Edge {
     pub target: Option<usize>,
 }
 
+/// Most vertices of one graph.
+const MAX_VERTICES: usize = 100_000;
+
+/// All vertices of a graph, of which the first is the start; `keys` are those that they have beside their stations.
+pub fn vertices<'v, 'a, T>(
+    graph: Fields<'v, 'a>,
+    solver: &Solver,
+    keys: &str,
+    mut of: impl FnMut(Fields<'v, 'a>, Station) -> Result<T, Fault>,
+) -> Result<Vec<T>, Fault> {
+    let list = graph.get("vertices")?.list()?;
+    if !(1..=MAX_VERTICES).contains(&list.len()) {
+        return Err(bad(format!("a graph of {} vertices", list.len())));
+    }
+    let mut vertex = |own: usize| {
+        let fields = list[own].fields(&format!("at error out {keys}"))?;
+        let station = Station::read(fields, own, list.len())?;
+        match own == 0 && station.place != solver.start() {
+            true => Err(Fault::wrong("it is not the start")),
+            false => of(fields, station),
+        }
+    };
+    (0..list.len()).map(|own| vertex(own).map_err(|fault| fault.within(format!("vertex {own}")))).collect()
+}
+
 /// A place, with what may happen there.
 #[derive(Debug)]
 pub struct Station {
@@ -28,7 +53,7 @@ pub struct Station {
 
 impl Station {
     /// Reads what stands under `at`, `error` and `out` of vertex `own` of so many.
-    pub fn read(fields: Fields, own: usize, vertices: usize) -> Result<Self, Fault> {
+    fn read(fields: Fields, own: usize, vertices: usize) -> Result<Self, Fault> {
         let mut at = [0; 6];
         for (number, value) in at.iter_mut().zip(fields.read("at", Value::items::<6>)?) {
             *number = value.integer()?;

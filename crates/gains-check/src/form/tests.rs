@@ -246,7 +246,7 @@ fn functions_pass_as_changes() {
     use std::rc::Rc;
 
     use crate::curve::Curve;
-    use crate::form_steps::{Nearby, form as form_of};
+    use crate::form_steps::form as form_of;
     use crate::network::{Network, Node, Operator, Shape};
 
     let shape = Shape::vector(1).unwrap();
@@ -276,7 +276,7 @@ fn functions_pass_as_changes() {
         let came =
             form_of(&network, 1, std::slice::from_ref(&before), Interval::ZERO, None, &mut work).unwrap();
         let values = [before, Rc::new(came)];
-        let nearby = Nearby { values: &values, changes: &[true] };
+        let nearby = (&values[..], &[true][..]);
         let y = form_of(&network, 1, &[Rc::new(x.clone())], Interval::ZERO, Some(nearby), &mut work).unwrap();
         let curve = |x: f64| match curve {
             Curve::Tanh => x.tanh(),
