@@ -91,7 +91,7 @@ fn curve(
 }
 
 /// Remainders of slopes that are more than this share of what symbols add become symbols at once: so small that rounding, which
-/// is smaller, and joined sets, which leave more, do not lie on other sides of it here than in the program that wrote a proof.
+/// is smaller, and joined sets, which leave more, do not come near it. The program that wrote a proof may take more.
 const LARGE: f64 = 1e-7;
 
 /// States on their way, and the dynamics at these states or close to them, over the same symbols.

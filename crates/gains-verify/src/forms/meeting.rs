@@ -70,13 +70,13 @@ impl FormSteps<'_> {
     /// One symbol tells the sets apart in the states and in everything near them, so that a vector of either set and what
     /// was evaluated near it are still given by the same values of all symbols.
     fn join_beside(&mut self, a: &Travelling, b: &Travelling) -> Travelling {
-        let (side, large) = (self.symbols.fresh(), self.large());
+        let side = self.symbols.fresh();
         let apart = self.apart(a, b);
         let state = a.state.join_beside(&b.state, side, &apart);
         let near = a.near.as_ref().zip(b.near.as_ref());
         let near = near.map(|(a, b)| {
             let mut near = a.join_beside(b, side, &apart);
-            near.name_remainders(large, self.symbols);
+            near.name_remainders(self.symbols);
             Arc::new(near)
         });
         let mut states = Travelling { origin: self.symbols.fresh(), state, near };

@@ -39,9 +39,9 @@ impl FormValues {
         self.values.iter().map(|v| v.bytes()).sum()
     }
 
-    /// Gives what came out symbols for remainders that are more than a share of what symbols add.
-    pub(super) fn name_remainders(&mut self, share: f64, symbols: &mut Symbols) {
-        Arc::make_mut(&mut self.values[self.output]).name_remainders(share, symbols);
+    /// Gives what came out symbols for large remainders.
+    pub(super) fn name_remainders(&mut self, symbols: &mut Symbols) {
+        Arc::make_mut(&mut self.values[self.output]).name_remainders(1e-3, symbols);
     }
 
     /// Holds all values of both evaluations, of which `side` tells one from the other.
@@ -228,7 +228,7 @@ impl<'a> FormSteps<'a> {
             let at = time + tableau.nodes[i] * step;
             let mut stage = self.evaluate(input, at, near.as_deref())?;
             self.notes.iter_mut().for_each(|notes| notes.end_stage(i));
-            stage.name_remainders(self.large(), self.symbols);
+            stage.name_remainders(self.symbols);
             let stage = Arc::new(stage);
             // The first stage and the last are kept whole, of the others only what came out.
             self.held += if i == 0 { stage.bytes() } else { stage.output().bytes() };
@@ -280,13 +280,6 @@ impl<'a> FormSteps<'a> {
         let rejected = Some(rejected).filter(|_| self.notes.is_none());
         self.notes.iter_mut().for_each(|notes| notes.end_step(from.origin, accepted.origin));
         Ok(Step { state: accepted, rejected, error, trace: StepTrace::default() })
-    }
-
-    /// Remainders of slopes that are more than this share of what symbols add become symbols at once. What certificates say is worked
-    /// out by another program, too, whose rounding must not put a remainder on the other side: joined sets leave more than
-    /// 10⁻⁷, rounding leaves less.
-    pub(super) fn large(&self) -> f64 {
-        if self.notes.is_some() { 1e-7 } else { 1e-3 }
     }
 
     /// Gives remainders symbols of their own, since a step multiplies what has none by hundreds; keeps the
