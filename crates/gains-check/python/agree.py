@@ -23,6 +23,7 @@ from pathlib import Path
 
 import exact
 from exact import Checker, Empty, Graph, Refused, Step
+from reading import Unreadable
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "scripts"))
 from semantics import Grower, safetensors  # noqa: E402
@@ -387,7 +388,7 @@ def main():
             else:
                 try:
                     item = certificate(data, count, rng)
-                except (Refused, Empty, OverflowError):
+                except (Refused, Empty, Unreadable, OverflowError):
                     continue
                 items = [item] + [copy.deepcopy(item) for _ in range(options.mutants)]
                 for mutant in items[1:]:

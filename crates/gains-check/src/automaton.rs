@@ -3,10 +3,10 @@
 //! Times and step sizes *are* float64 numbers, computed in the order that is written here; see *The automaton* in
 //! `docs/certificates.md`.
 
-use serde::{Deserialize, Serialize};
-
+use crate::fault::Fault;
 use crate::interval::Interval;
 use crate::tableau::Tableau;
+use crate::value::{Value, bad, shown};
 
 /// What a solver does after a step.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
@@ -21,8 +21,8 @@ pub enum Action {
 
 impl Action {
     /// By its number in certificates.
-    pub fn numbered(number: i64) -> Option<Self> {
-        [Self::Reject, Self::Keep, Self::Increase].get(usize::try_from(number).ok()?).copied()
+    pub fn read(number: &Value) -> Result<Self, Fault> {
+        Ok([Self::Reject, Self::Keep, Self::Increase][number.index(3)?])
     }
 }
 
@@ -52,29 +52,9 @@ pub enum Next {
     End,
 }
 
-/// What a model file says of a solver.
-#[derive(Deserialize, Serialize, Clone)]
-#[serde(deny_unknown_fields)]
-pub struct SolverDescription {
-    method: String,
-    /// When it ends.
-    pub end_time: f64,
-    controller: Controller,
-}
-
-#[derive(Deserialize, Serialize, Clone)]
-#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-enum Controller {
-    Fixed {
-        steps: u32,
-    },
-    ControlledAdaptive {
-        factor: u32,
-        tolerance: f64,
-        initial_step: f64,
-        minimum_step: f64,
-        rejections_after_clipping: u32,
-    },
+/// A place with numbers that leave all bounds.
+pub fn lost() -> Fault {
+    Fault::wrong("a place beyond all bounds")
 }
 
 /// A method with a rule for its steps.
@@ -98,41 +78,48 @@ pub struct Solver {
 }
 
 impl Solver {
-    /// Makes one of its description.
-    pub fn new(
-        SolverDescription { method, end_time, controller }: SolverDescription,
-    ) -> Result<Self, String> {
+    /// Reads what a model file says of a solver, which ends at another time if that is given.
+    pub fn read(value: &Value, end: Option<f64>) -> Result<Self, Fault> {
+        let fields = value.fields("method controller end_time")?;
+        let controller = fields.get("controller")?;
+        let method = fields.text("method")?;
+        let tableau = Tableau::named(method);
         let tableau =
-            Tableau::named(&method).ok_or_else(|| format!("the method `{method}` cannot be checked"))?;
-        let positive = |x: f64| if x > 0.0 { Ok(x) } else { Err(format!("the solver: {x} is not positive")) };
-        let end = positive(end_time)?;
+            tableau.ok_or_else(|| bad(format!("the method `{}` cannot be checked", shown(method))))?;
+        let positive = |x: f64| if x > 0.0 { Ok(x) } else { Err(bad(format!("{x} is not positive"))) };
+        let end = positive(end.unwrap_or(fields.read("end_time", Value::decimal)?))?;
         let mut solver =
             Self { tableau, end, first: end, factor: 2, ticks: 1, rejections: 0, whole: 1, tolerance: None };
-        match controller {
-            Controller::Fixed { steps } => solver.first = end / f64::from(steps.max(1)),
-            Controller::ControlledAdaptive {
-                factor,
-                tolerance,
-                initial_step,
-                minimum_step,
-                rejections_after_clipping,
-            } => {
-                solver.first = positive(initial_step)?.min(end);
-                solver.tolerance = Some(positive(tolerance)?);
-                (solver.factor, solver.rejections) =
-                    (i64::from(factor), i64::from(rejections_after_clipping));
-                let whole =
-                    solver.factor.checked_pow(rejections_after_clipping).filter(|whole| *whole < 1 << 52);
-                solver.whole = whole.ok_or("so many rejections cannot be checked")?;
-                if !(2..=1 << 20).contains(&factor) || solver.tableau.errors.is_empty() {
-                    return Err(format!("`{method}` with a factor of {factor} cannot be checked"));
+        const COUNT: usize = 1 << 32;
+        match controller.open()?.text("type")? {
+            "fixed" => {
+                let steps = controller.fields("type steps")?.index("steps", COUNT)?;
+                solver.first = end / steps.max(1) as f64;
+            }
+            "controlled_adaptive" => {
+                let keys = "type factor tolerance initial_step minimum_step rejections_after_clipping";
+                let fields = controller.fields(keys)?;
+                let size = |key: &str| fields.read(key, |size| positive(size.decimal()?));
+                solver.first = size("initial_step")?.min(end);
+                solver.tolerance = Some(size("tolerance")?);
+                solver.factor = fields.index("factor", COUNT)? as i64;
+                let rejections = fields.index("rejections_after_clipping", COUNT)?;
+                solver.rejections = rejections as i64;
+                let whole = solver.factor.checked_pow(rejections as u32).filter(|whole| *whole < 1 << 52);
+                solver.whole = whole.ok_or_else(|| bad("so many rejections cannot be checked"))?;
+                if !(2..=1 << 20).contains(&solver.factor) || solver.tableau.errors.is_empty() {
+                    return Err(bad(format!(
+                        "`{method}` with a factor of {} cannot be checked",
+                        solver.factor
+                    )));
                 }
-                let least = positive(minimum_step)?;
+                let least = size("minimum_step")?;
                 while solver.first / (solver.ticks * solver.factor) as f64 >= least && solver.ticks < 1 << 40
                 {
                     solver.ticks *= solver.factor;
                 }
             }
+            other => return Err(bad(format!("the controller `{}`", shown(other)))),
         }
         Ok(solver)
     }
@@ -164,6 +151,15 @@ impl Solver {
         }
         let start = (place.ticks as f64 / self.ticks as f64) * self.first;
         (place.fraction as f64 / self.whole as f64) * (self.end - start)
+    }
+
+    /// Time and step size.
+    pub fn clock(&self, place: Place) -> Result<(Interval, Interval), Fault> {
+        let (time, size) = (self.time(place), self.step(place));
+        match time.is_finite() && size.is_finite() {
+            true => Ok((Interval::point(time), Interval::point(size))),
+            false => Err(lost()),
+        }
     }
 
     /// Where an action leads from a place; `None` if the numbers leave all bounds.

@@ -1,177 +1,25 @@
-//! Reading the parts of a certificate: typed access to its maps, the region, the property, ways of rows.
+//! Reading the parts of a certificate: the region, the property, ways of rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cbor::{Kind, Value};
 use crate::fault::Fault;
 use crate::interval::Interval;
-use crate::network::{Network, Operator};
-use crate::rows::{Slopes, fits};
+use crate::network::Network;
+use crate::rows::Slopes;
 use crate::rules::Region;
-
-/// A file that says something it cannot.
-pub fn bad(what: impl Into<String>) -> Fault {
-    Fault::Malformed(what.into())
-}
-
-/// The beginning of a text out of a file: it may be as long as that.
-pub fn shown(text: &str) -> String {
-    let mut characters = text.chars();
-    let first: String = characters.by_ref().take(60).collect();
-    if characters.next().is_some() { first + "…" } else { first }
-}
-
-/// A map whose keys are looked up.
-pub struct Fields<'v, 'a>(&'v [(&'a str, Value<'a>)]);
-
-impl<'v, 'a> Fields<'v, 'a> {
-    /// Of a map that has no other keys than these.
-    pub fn of(value: &'v Value<'a>, known: &[&str]) -> Result<Self, Fault> {
-        let Value::Map(entries) = value else { return Err(bad("something else than a map")) };
-        match entries.iter().find(|(key, _)| !known.contains(key)) {
-            Some((key, _)) => Err(bad(format!("unknown key {:?}", shown(key)))),
-            None => Ok(Self(entries)),
-        }
-    }
-
-    /// What stands under a key.
-    pub fn find(&self, key: &str) -> Option<&'v Value<'a>> {
-        self.0.iter().find(|(other, _)| *other == key).map(|(_, value)| value)
-    }
-
-    /// What has to stand under a key.
-    pub fn get(&self, key: &str) -> Result<&'v Value<'a>, Fault> {
-        self.find(key).ok_or_else(|| bad(format!("no `{key}`")))
-    }
-
-    /// A list that may be missing: then it is empty.
-    pub fn list(&self, key: &str) -> Result<&'v [Value<'a>], Fault> {
-        self.find(key).map_or(Ok(&[]), |value| list(value).map_err(|fault| fault.within(key)))
-    }
-
-    /// Text.
-    pub fn text(&self, key: &str) -> Result<&'a str, Fault> {
-        match self.get(key)? {
-            Value::Text(text) => Ok(text),
-            _ => Err(bad(format!("`{key}` is not text"))),
-        }
-    }
-
-    /// A whole number below `limit`.
-    pub fn index(&self, key: &str, limit: usize) -> Result<usize, Fault> {
-        index(self.get(key)?, limit).map_err(|fault| fault.within(key))
-    }
-
-    /// A finite number.
-    pub fn number(&self, key: &str) -> Result<f64, Fault> {
-        number(self.get(key)?).map_err(|fault| fault.within(key))
-    }
-
-    /// So many finite numbers.
-    pub fn numbers(&self, key: &str, count: usize) -> Result<Vec<f64>, Fault> {
-        let numbers = floats(self.get(key)?).map_err(|fault| fault.within(key))?;
-        fits(&numbers, count, key)?;
-        Ok(numbers)
-    }
-}
-
-/// A list.
-pub fn list<'v, 'a>(value: &'v Value<'a>) -> Result<&'v [Value<'a>], Fault> {
-    match value {
-        Value::Array(items) => Ok(items),
-        _ => Err(bad("something else than a list")),
-    }
-}
-
-/// Exactly two items.
-pub fn pair<'v, 'a>(value: &'v Value<'a>) -> Result<(&'v Value<'a>, &'v Value<'a>), Fault> {
-    match list(value)? {
-        [a, b] => Ok((a, b)),
-        _ => Err(bad("not two items")),
-    }
-}
-
-/// A whole number.
-pub fn integer(value: &Value) -> Result<i64, Fault> {
-    match value {
-        Value::Integer(number) => Ok(*number),
-        _ => Err(bad("not a whole number")),
-    }
-}
-
-/// A whole number below `limit`.
-pub fn index(value: &Value, limit: usize) -> Result<usize, Fault> {
-    let number = integer(value)?;
-    let index = usize::try_from(number).ok().filter(|index| *index < limit);
-    index.ok_or_else(|| bad(format!("{number} is not one of {limit}")))
-}
-
-/// A finite number.
-pub fn number(value: &Value) -> Result<f64, Fault> {
-    match value {
-        Value::Float(number) => Ok(*number),
-        _ => Err(bad("not a number")),
-    }
-}
-
-/// Zeros and ones.
-pub fn flags(value: &Value) -> Result<Vec<bool>, Fault> {
-    let flag = |x: f64| match x {
-        0.0 => Ok(false),
-        1.0 => Ok(true),
-        _ => Err(bad("something else than 0 and 1")),
-    };
-    typed(value, &[Kind::U8])?.into_iter().map(flag).collect()
-}
-
-/// Finite numbers.
-pub fn floats(value: &Value) -> Result<Vec<f64>, Fault> {
-    let numbers = ends(value)?;
-    if numbers.iter().all(|x| x.is_finite()) { Ok(numbers) } else { Err(bad("a number that is not finite")) }
-}
-
-/// Numbers of ways.
-pub fn ways_of(value: &Value) -> Result<Vec<f64>, Fault> {
-    typed(value, &[Kind::U16])
-}
-
-/// Numbers, perhaps infinite.
-pub fn ends(value: &Value) -> Result<Vec<f64>, Fault> {
-    typed(value, &[Kind::F32, Kind::F64])
-}
-
-/// Most numbers of one list: more than any value has entries.
-const MAX_NUMBERS: usize = 1 << 23;
-
-/// Numbers of one of these kinds.
-fn typed(value: &Value, kinds: &[Kind]) -> Result<Vec<f64>, Fault> {
-    let numbers = match value {
-        Value::Numbers(kind, bytes) if bytes.len() / kind.width() > MAX_NUMBERS => {
-            return Err(bad(format!("a list of {} numbers", bytes.len() / kind.width())));
-        }
-        Value::Numbers(kind, bytes) if kinds.contains(kind) => kind.numbers(bytes),
-        Value::Numbers(kind, _) => return Err(bad(format!("numbers of the kind {kind:?}"))),
-        _ => return Err(bad("something else than numbers")),
-    };
-    if numbers.iter().any(|x| x.is_nan()) { Err(bad("a number that is none")) } else { Ok(numbers) }
-}
+use crate::value::{Fields, Value, bad};
 
 /// A value and slopes of lines below and above its entries.
 pub fn tangent(items: [&Value; 3], network: &Network) -> Result<(usize, [Vec<f64>; 2]), Fault> {
-    let [value, below, above] = items;
-    let (value, slopes) = (index(value, network.nodes.len())?, [floats(below)?, floats(above)?]);
-    for slopes in &slopes {
-        fits(slopes, network.nodes[value].shape.count(), "slopes of lines")?;
-    }
-    Ok((value, slopes))
+    let value = items[0].index(network.nodes.len())?;
+    let slopes = |slopes: &Value| slopes.numbers(network.length(value), "slopes of lines");
+    Ok((value, [slopes(items[1])?, slopes(items[2])?]))
 }
 
 /// `[lower, upper]`: a box of so many entries, none of which is empty.
 pub fn region(value: &Value, count: usize) -> Result<Region, Fault> {
-    let (lower, upper) = pair(value)?;
-    let (lower, upper) = (floats(lower)?, floats(upper)?);
-    fits(&lower, count, "lower")?;
-    fits(&upper, count, "upper")?;
+    let [lower, upper] = value.items()?;
+    let (lower, upper) = (lower.numbers(count, "lower")?, upper.numbers(count, "upper")?);
     match lower.iter().zip(&upper).position(|(low, high)| low > high) {
         Some(entry) => Err(bad(format!("the box of entry {entry} is empty"))),
         None => Ok(lower.into_iter().zip(upper).map(|(low, high)| Interval { low, high }).collect()),
@@ -192,9 +40,10 @@ pub struct Ball {
 impl Ball {
     /// Reads one. Its centre is in the box that it cuts, so that there are inputs to speak of.
     pub fn read(value: &Value, boxes: &Region) -> Result<Self, Fault> {
-        let (fields, count) = (Fields::of(value, &["norm", "centre", "scales"])?, boxes.len());
-        let norm = integer(fields.get("norm")?)?;
-        let (centre, scales) = (fields.numbers("centre", count)?, fields.numbers("scales", count)?);
+        let fields = value.fields("norm centre scales")?;
+        let norm = fields.read("norm", Value::integer)?;
+        let numbers = |key: &str| fields.get(key)?.numbers(boxes.len(), key);
+        let (centre, scales) = (numbers("centre")?, numbers("scales")?);
         if !matches!(norm, 1 | 2) || scales.iter().any(|scale| *scale < 0.0) {
             return Err(bad("a norm other than 1 and 2, or a negative scale"));
         }
@@ -252,31 +101,25 @@ pub enum Condition {
 impl Condition {
     fn read(value: &Value, rows: usize) -> Result<Self, Fault> {
         if let Value::Integer(_) = value {
-            return Ok(Self::Row(index(value, rows)?));
+            return value.index(rows).map(Self::Row);
         }
-        let fields = Fields::of(value, &["all", "any", "least", "of"])?;
-        let parts = |key: &str| -> Result<Vec<Self>, Fault> {
-            let parts = list(fields.get(key)?)?;
-            if parts.is_empty() {
-                Err(bad("an empty condition"))
-            } else {
-                parts.iter().map(|part| Self::read(part, rows)).collect()
-            }
+        let fields = value.fields("all any least of")?;
+        let kinds: Vec<&str> = fields.all().iter().map(|(key, _)| &**key).collect();
+        let key = match kinds[..] {
+            ["all"] => "all",
+            ["any"] => "any",
+            ["least", "of"] | ["of", "least"] => "of",
+            _ => return Err(bad("a condition of an unknown kind")),
         };
-        let found = (fields.find("all"), fields.find("any"), fields.find("least"), fields.find("of"));
-        match found {
-            (Some(_), None, None, None) => parts("all").map(|parts| Self::Least(parts.len(), parts)),
-            (None, Some(_), None, None) => parts("any").map(|parts| Self::Least(1, parts)),
-            (None, None, Some(_), Some(_)) => {
-                let parts = parts("of")?;
-                let least = fields.index("least", parts.len() + 1)?;
-                if least == 0 {
-                    Err(bad("a condition that nothing is asked of"))
-                } else {
-                    Ok(Self::Least(least, parts))
-                }
-            }
-            _ => Err(bad("a condition of an unknown kind")),
+        let parts = fields.each(key, |part| Self::read(part, rows))?;
+        let least = match key {
+            "all" => parts.len(),
+            "any" => 1,
+            _ => fields.index("least", parts.len() + 1)?,
+        };
+        match parts.is_empty() || least == 0 {
+            true => Err(bad("an empty condition, or one that nothing is asked of")),
+            false => Ok(Self::Least(least, parts)),
         }
     }
 
@@ -313,36 +156,36 @@ pub struct Property {
 impl Property {
     /// Reads one for so many outputs.
     pub fn read(value: &Value, outputs: usize) -> Result<Self, Fault> {
-        let fields = Fields::of(value, &["rows", "condition", "errors"])?;
+        let fields = value.fields("rows condition errors")?;
         if let Some(errors) = fields.find("errors") {
-            if fields.find("rows").is_some() || fields.find("condition").is_some() {
-                return Err(bad("both rows and errors"));
-            }
-            return Self::of_errors(errors, outputs);
-        }
-        let row = |value: &Value| -> Result<PropertyRow, Fault> {
-            let fields = Fields::of(value, &["a", "c", "zero"])?;
-            let (low, high) = pair(fields.get("c")?)?;
-            let constant = Interval { low: number(low)?, high: number(high)? };
-            let Value::Bool(zero) = *fields.get("zero")? else {
-                return Err(bad("`zero` is neither true nor false"));
+            return match fields.all() {
+                [_] => Self::of_errors(errors, outputs),
+                _ => Err(bad("both rows and errors")),
             };
-            if constant.low > constant.high {
-                return Err(bad("a constant without numbers"));
+        }
+        let rows = fields.each("rows", |row| {
+            let fields = row.fields("a c zero")?;
+            let [low, high] = fields.read("c", Value::items)?;
+            let constant = Interval { low: low.number()?, high: high.number()? };
+            match constant.low <= constant.high {
+                true => Ok(PropertyRow {
+                    coefficients: fields.get("a")?.numbers(outputs, "a")?,
+                    constant,
+                    zero: fields.read("zero", Value::bool)?,
+                }),
+                false => Err(bad("a constant without numbers")),
             }
-            Ok(PropertyRow { coefficients: fields.numbers("a", outputs)?, constant, zero })
-        };
-        let rows: Vec<_> = fields.list("rows")?.iter().map(row).collect::<Result<_, _>>()?;
+        })?;
         let condition = Condition::read(fields.get("condition")?, rows.len())?;
         Ok(Self { rows, condition, errors: None })
     }
 
     /// The mean of the errors that are observed is below a limit: limit · n − Σ |errors| > 0.
     fn of_errors(value: &Value, outputs: usize) -> Result<Self, Fault> {
-        let fields = Fields::of(value, &["truth", "observed", "limit"])?;
-        let (truth, limit) = (fields.numbers("truth", outputs)?, fields.number("limit")?);
-        let observed = flags(fields.get("observed")?)?;
-        fits(&observed, outputs, "observed")?;
+        let fields = value.fields("truth observed limit")?;
+        let (truth, limit) =
+            (fields.get("truth")?.numbers(outputs, "truth")?, fields.read("limit", Value::number)?);
+        let observed = fields.get("observed")?.flags(outputs, "observed")?;
         let count = observed.iter().filter(|seen| **seen).count();
         if count == 0 {
             return Err(bad("errors of nothing"));
@@ -411,58 +254,51 @@ pub struct Way {
 impl Way {
     /// Reads one.
     pub fn read(value: &Value, network: &Network, constraints: usize, cuts: usize) -> Result<Self, Fault> {
-        let fields = Fields::of(value, &["lines", "odes", "stops", "multipliers", "cuts"])?;
-        let mut way = Self { slopes: slopes(fields.find("lines"), network)?, ..Self::default() };
-        for ode in fields.list("odes")? {
-            let fields = Fields::of(ode, &["ode", "form", "lines", "start", "shares"])?;
+        let fields = value.fields("lines odes stops multipliers cuts")?;
+        let mut way = Self { slopes: slopes(fields, network)?, ..Self::default() };
+        fields.each("odes", |ode| {
+            let fields = ode.fields("ode form lines start shares")?;
             let value = fields.index("ode", network.nodes.len())?;
-            let Operator::Ode(ode) = &network.nodes[value].operator else {
-                return Err(bad(format!("value {value} is no ODE")));
-            };
-            let start = fields.find("start").map_or(Ok(vec![]), floats)?;
-            let mut shares = BTreeMap::new();
-            for share in fields.list("shares")? {
-                let (edge, numbers) = pair(share)?;
-                shares.insert(index(edge, usize::MAX)?, floats(numbers)?);
-            }
-            let chain = fields.index("form", 2)? == 1;
-            let slopes = slopes(fields.find("lines"), &ode.dynamics)?;
-            way.odes.insert(value, OdeWay { chain, slopes, start, shares });
-        }
-        let stop = |value: &Value| index(value, network.nodes.len());
-        way.stops = fields.list("stops")?.iter().map(stop).collect::<Result<_, _>>()?;
-        let factors = |key: &str, limit: usize| -> Result<Vec<(usize, f64)>, Fault> {
+            let ode = network.ode(value).ok_or_else(|| bad(format!("value {value} is no ODE")))?;
+            let start = fields.or("start", vec![], Value::floats)?;
+            let shares = fields.each("shares", |share| {
+                let [edge, numbers] = share.items()?;
+                Ok((edge.index(usize::MAX)?, numbers.floats()?))
+            })?;
+            let (chain, shares) = (fields.index("form", 2)? == 1, shares.into_iter().collect());
+            way.odes.insert(value, OdeWay { chain, slopes: slopes(fields, &ode.dynamics)?, start, shares });
+            Ok(())
+        })?;
+        way.stops = fields.each("stops", |value| value.index(network.nodes.len()))?;
+        let factors = |key: &str, limit: usize| {
             let mut seen = BTreeSet::new();
-            let factor = |item: &Value| {
-                let (which, factor) = pair(item)?;
-                let (which, factor) = (index(which, limit)?, number(factor)?);
+            fields.each(key, |item| {
+                let [which, factor] = item.items()?;
+                let (which, factor) = (which.index(limit)?, factor.number()?);
                 match (factor < 0.0, seen.insert(which)) {
                     (true, _) => Err(bad("a negative multiplier")),
                     (_, false) if key == "multipliers" => Err(bad(format!("{which} is there twice"))),
                     _ => Ok((which, factor)),
                 }
-            };
-            let factors = fields.list(key)?.iter().map(factor).collect::<Result<_, _>>();
-            factors.map_err(|fault: Fault| fault.within(key))
+            })
         };
         (way.multipliers, way.cuts) = (factors("multipliers", constraints)?, factors("cuts", cuts)?);
-        if !way.cuts.is_empty() && !way.stops.is_empty() {
-            return Err(bad("a way with both cuts and stops"));
+        match way.cuts.is_empty() || way.stops.is_empty() {
+            true => Ok(way),
+            false => Err(bad("a way with both cuts and stops")),
         }
-        Ok(way)
     }
 }
 
-fn slopes(value: Option<&Value>, network: &Network) -> Result<Slopes, Fault> {
-    let Some(value) = value else { return Ok(Slopes::default()) };
-    let fields = Fields::of(value, &["policy", "slopes"])?;
-    let mut given = BTreeMap::new();
-    for item in fields.list("slopes")? {
-        let (which, numbers) = pair(item)?;
-        let (which, numbers) = (index(which, network.nodes.len())?, floats(numbers)?);
-        fits(&numbers, network.nodes[which].shape.count(), "slopes")?;
-        given.insert(which, numbers);
-    }
-    let policy = if fields.find("policy").is_some() { fields.index("policy", 3)? as u8 } else { 0 };
-    Ok(Slopes { policy, given })
+/// What stands under `lines` of a way.
+fn slopes(fields: Fields, network: &Network) -> Result<Slopes, Fault> {
+    let Some(value) = fields.find("lines") else { return Ok(Slopes::default()) };
+    let fields = value.fields("policy slopes")?;
+    let given = fields.each("slopes", |item| {
+        let [which, numbers] = item.items()?;
+        let which = which.index(network.nodes.len())?;
+        Ok((which, numbers.numbers(network.length(which), "slopes")?))
+    })?;
+    let policy = fields.or("policy", 0, |policy| policy.index(3))?;
+    Ok(Slopes { policy, given: given.into_iter().collect() })
 }

@@ -1,11 +1,13 @@
 //! Functions of one number: activations. Their images, slopes, and lines on either side of them.
+//!
+//! All of them are made of pieces that are convex, concave or linear, which is what everything here rests on.
 
 use crate::functions::{
     cos_at, erf_at, exp, exp_m1_at, normal_at, quarters, root_two_over_pi, sigmoid, sin_at, softplus, tanh,
 };
 use crate::interval::Interval;
 
-/// A function of one number.
+/// A function of one number, convex, concave or linear between points that are known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Curve {
     /// x above zero, `slope` x below, with a slope from −1 to 1: ReLU, its leaky kin and the absolute value. Convex.
@@ -13,20 +15,9 @@ pub enum Curve {
         /// Slope below zero.
         slope: f64,
     },
-    /// 1 / (1 + e⁻ˣ). Grows; convex below zero, concave above.
+    /// 1 / (1 + e⁻ˣ).
     Sigmoid,
-    /// Hyperbolic tangent. Grows; convex below zero, concave above.
-    Tanh,
-    /// One that is made of pieces which are convex, concave or linear.
-    Pieced(Pieced),
-}
-
-/// A function that is convex, concave or linear between points that are known.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Pieced {
-    /// 1 / (1 + e⁻ˣ), for strips: lines beside it have rules of their own.
-    Sigmoid,
-    /// Hyperbolic tangent, likewise.
+    /// Hyperbolic tangent.
     Tanh,
     /// ln(1 + eˣ).
     Softplus,
@@ -71,141 +62,14 @@ pub struct Line {
     pub intercept: f64,
 }
 
-impl Curve {
-    /// The value at a point.
-    fn at(self, x: f64) -> Interval {
-        match self {
-            Self::Leaky { slope } => (if x < 0.0 { slope } else { 1.0 }) * Interval::point(x),
-            Self::Sigmoid => sigmoid(Interval::point(x)),
-            Self::Tanh => tanh(Interval::point(x)),
-            Self::Pieced(pieced) => pieced.at(x),
-        }
-    }
-
-    /// The image of an interval.
-    pub fn image(self, x: Interval) -> Interval {
-        let ends = self.at(x.low).hull(self.at(x.high));
-        match self {
-            // The only one of these that does not grow is least at zero.
-            Self::Leaky { slope } if slope < 0.0 && x.low < 0.0 && x.high > 0.0 => ends.hull(Interval::ZERO),
-            Self::Pieced(pieced) => pieced.image(x),
-            _ => ends,
-        }
-    }
-
-    /// Slopes at all points of an interval, on either side of a kink if it is inside.
-    pub fn slopes(self, x: Interval) -> Interval {
-        match self {
-            Self::Leaky { .. } if x.low >= 0.0 => Interval::ONE,
-            Self::Leaky { slope } if x.high <= 0.0 => Interval::point(slope),
-            Self::Leaky { slope } => Interval::new(slope, 1.0),
-            Self::Sigmoid | Self::Tanh => {
-                // Steepest at zero, ever less so on both sides.
-                let ends = self.steepness(x.low).hull(self.steepness(x.high));
-                if x.low < 0.0 && x.high > 0.0 { ends.hull(self.steepness(0.0)) } else { ends }
-            }
-            Self::Pieced(pieced) => pieced.slopes(x),
-        }
-    }
-
-    /// Derivative of a sigmoid or tanh.
-    fn steepness(self, x: f64) -> Interval {
-        let x = Interval::point(x);
-        match self {
-            Self::Sigmoid => sigmoid(x) * sigmoid(-x),
-            Self::Tanh => 4.0 * (sigmoid(2.0 * x) * sigmoid(-2.0 * x)),
-            _ => Interval::ALL,
-        }
-    }
-
-    /// Lines below and above the function over an interval. `slopes` are wishes: for the line below a kink, and for both
-    /// lines of a function made of pieces.
-    pub fn lines(self, x: Interval, slopes: (f64, f64)) -> (Line, Line) {
-        match self {
-            Self::Leaky { .. } if x.low >= 0.0 => {
-                (Line { slope: 1.0, intercept: 0.0 }, Line { slope: 1.0, intercept: 0.0 })
-            }
-            Self::Leaky { slope: leak } if x.high <= 0.0 => {
-                (Line { slope: leak, intercept: 0.0 }, Line { slope: leak, intercept: 0.0 })
-            }
-            Self::Leaky { slope: leak } => {
-                // A line through zero whose slope is between both is below; a convex function is below its chord.
-                let lower = Line { slope: slopes.0.clamp(leak, 1.0), intercept: 0.0 };
-                (lower, self.line_above_ends(x, self.chord(x)))
-            }
-            Self::Sigmoid | Self::Tanh => {
-                let flat = self.steepness(x.low).low.min(self.steepness(x.high).low);
-                // Concave where x ≥ 0: the chord is below. Otherwise `flat` is nowhere more than the derivative,
-                // so f(x) − flat x grows and is least at the lower end, largest at the upper one.
-                let lower = match x.low >= 0.0 {
-                    true => self.line_below_ends(x, self.chord(x)),
-                    false => Line { slope: flat, intercept: self.rest(x.low, flat).low },
-                };
-                let upper = match x.high <= 0.0 {
-                    true => self.line_above_ends(x, self.chord(x)),
-                    false => Line { slope: flat, intercept: self.rest(x.high, flat).high },
-                };
-                (lower, upper)
-            }
-            Self::Pieced(pieced) => {
-                let lower = Line { slope: slopes.0, intercept: pieced.least(1.0, slopes.0, x) };
-                (lower, Line { slope: slopes.1, intercept: -pieced.least(-1.0, -slopes.1, x) })
-            }
-        }
-    }
-
-    /// The slope of the strip that forms take over an interval: that of the function where it is a line, else about that of the chord.
-    pub fn slope(self, x: Interval) -> f64 {
-        match self {
-            Self::Leaky { .. } if x.low >= 0.0 => 1.0,
-            Self::Leaky { slope } if x.high <= 0.0 => slope,
-            _ => self.chord(x),
-        }
-    }
-
-    /// All values of f(x) − slope x over an interval.
-    pub fn strip(self, x: Interval, slope: f64) -> Interval {
-        let of_pieces =
-            |pieced: Pieced| Interval::new(pieced.least(1.0, slope, x), -pieced.least(-1.0, -slope, x));
-        match self {
-            Self::Leaky { .. } if x.low >= 0.0 && slope == 1.0 => Interval::ZERO,
-            Self::Leaky { slope: leak } if x.high <= 0.0 && slope == leak => Interval::ZERO,
-            // Two lines that meet at zero.
-            Self::Leaky { .. } => {
-                let ends = self.rest(x.low, slope).hull(self.rest(x.high, slope));
-                if x.low < 0.0 && x.high > 0.0 { ends.hull(Interval::ZERO) } else { ends }
-            }
-            Self::Sigmoid => of_pieces(Pieced::Sigmoid),
-            Self::Tanh => of_pieces(Pieced::Tanh),
-            Self::Pieced(pieced) => of_pieces(pieced),
-        }
-    }
-
-    /// About the slope from end to end.
-    pub fn chord(self, x: Interval) -> f64 {
-        let slope = (self.at(x.high).middle() - self.at(x.low).middle()) / (x.high - x.low);
-        if slope.is_finite() { slope } else { self.slopes(x).low.max(-1e300) }
-    }
-
-    /// f(x) − slope x.
-    fn rest(self, x: f64, slope: f64) -> Interval {
-        self.at(x) - slope * Interval::point(x)
-    }
-
-    fn line_below_ends(self, x: Interval, slope: f64) -> Line {
-        Line { slope, intercept: self.rest(x.low, slope).low.min(self.rest(x.high, slope).low) }
-    }
-
-    fn line_above_ends(self, x: Interval, slope: f64) -> Line {
-        Line { slope, intercept: self.rest(x.low, slope).high.max(self.rest(x.high, slope).high) }
-    }
-}
-
 /// How a function bends on a piece.
 #[derive(Clone, Copy, PartialEq)]
 enum Bend {
-    /// Not at all, with this slope.
-    Linear(f64),
+    /// Not at all: `slope` x + `rest`.
+    Linear {
+        slope: f64,
+        rest: Interval,
+    },
     Convex,
     Concave,
     /// Either way: a piece of some 10⁻¹⁴ around a point that is no float64 number.
@@ -232,11 +96,12 @@ const GELU_TURN: Interval = Interval { low: -0.751_791_524_693_57, high: -0.751_
 const GELU_TANH_BEND: Interval = Interval { low: 1.418_504_008_790_82, high: 1.418_504_008_790_83 };
 const GELU_TANH_TURN: Interval = Interval { low: -0.752_461_422_071_02, high: -0.752_461_422_071_01 };
 
-impl Pieced {
+impl Curve {
     /// The value at a point.
     fn at(self, x: f64) -> Interval {
         let point = Interval::point(x);
         match self {
+            Self::Leaky { slope } => (if x < 0.0 { slope } else { 1.0 }) * point,
             Self::Sigmoid => sigmoid(point),
             Self::Tanh => tanh(point),
             Self::Softplus => softplus(point),
@@ -245,13 +110,8 @@ impl Pieced {
             Self::GeluTanh => 0.5 * (x * (Interval::ONE + tanh(inner(x).0))),
             Self::Elu { .. } if x > 0.0 => point,
             Self::Elu { alpha } => alpha * exp_m1_at(x),
-            Self::Wave { cosine } => {
-                if cosine {
-                    cos_at(x)
-                } else {
-                    sin_at(x)
-                }
-            }
+            Self::Wave { cosine: false } => sin_at(x),
+            Self::Wave { cosine: true } => cos_at(x),
             Self::Square => point.square(),
             Self::Clamp { low, high } => Interval::point(x.clamp(low, high)),
             Self::InverseRoot { eps } => {
@@ -264,6 +124,7 @@ impl Pieced {
     fn steepness(self, x: f64) -> Interval {
         let point = Interval::point(x);
         match self {
+            Self::Leaky { .. } | Self::Clamp { .. } => Interval::ALL,
             Self::Sigmoid => sigmoid(point) * sigmoid(-point),
             Self::Tanh => 4.0 * (sigmoid(2.0 * point) * sigmoid(-2.0 * point)),
             Self::Softplus => sigmoid(point),
@@ -275,15 +136,9 @@ impl Pieced {
                 0.5 * (Interval::ONE + tanh(inner)) + 0.5 * (x * (steepness * bell))
             }
             Self::Elu { alpha } => alpha * exp(point),
-            Self::Wave { cosine } => {
-                if cosine {
-                    -sin_at(x)
-                } else {
-                    cos_at(x)
-                }
-            }
+            Self::Wave { cosine: false } => cos_at(x),
+            Self::Wave { cosine: true } => -sin_at(x),
             Self::Square => 2.0 * point,
-            Self::Clamp { .. } => Interval::new(0.0, 1.0),
             Self::InverseRoot { eps } => {
                 let sum = point + Interval::point(eps);
                 Interval::point(-0.5) / (sum * sum.sqrt())
@@ -294,21 +149,23 @@ impl Pieced {
     /// The points between which it bends one way, and how it does so in front of, between and behind them; `None` if
     /// there are too many.
     fn bends(self, x: Interval) -> Option<(Vec<Interval>, Vec<Bend>)> {
-        use Bend::{Concave, Convex, Linear};
+        use Bend::{Concave, Convex};
+        let line = |slope: f64, rest: f64| Bend::Linear { slope, rest: Interval::point(rest) };
         let waist = |at: Interval| (vec![-at, at], vec![Concave, Convex, Concave]);
-        let zero = || vec![Interval::ZERO];
+        let zero = |left: Bend, right: Bend| (vec![Interval::ZERO], vec![left, right]);
         Some(match self {
+            Self::Leaky { slope } => zero(line(slope, 0.0), line(1.0, 0.0)),
+            Self::Sigmoid | Self::Tanh => zero(Convex, Concave),
             Self::Softplus | Self::Square => (vec![], vec![Convex]),
             Self::Silu => waist(SILU_BEND),
             Self::Gelu => waist(Interval::point(2.0).sqrt()),
             Self::GeluTanh => waist(GELU_TANH_BEND),
-            Self::Sigmoid | Self::Tanh => (zero(), vec![Convex, Concave]),
-            Self::Elu { .. } => (zero(), vec![Convex, Linear(1.0)]),
-            Self::InverseRoot { .. } => (zero(), vec![Linear(0.0), Convex]),
-            Self::Clamp { low, high } => {
-                let slopes = [0.0, 1.0, 0.0];
-                (vec![Interval::point(low), Interval::point(high)], slopes.map(Linear).to_vec())
-            }
+            Self::Elu { .. } => zero(Convex, line(1.0, 0.0)),
+            Self::InverseRoot { .. } => zero(Bend::Linear { slope: 0.0, rest: self.at(0.0) }, Convex),
+            Self::Clamp { low, high } => (
+                vec![Interval::point(low), Interval::point(high)],
+                vec![line(0.0, low), line(1.0, 0.0), line(0.0, high)],
+            ),
             Self::Wave { cosine } => {
                 // The sine is zero, and bends the other way, after every even number of quarters, the cosine after odd ones.
                 let odd = if cosine { 1.0 } else { 0.0 };
@@ -336,19 +193,18 @@ impl Pieced {
         let (cuts, bends) = self.bends(x)?;
         let mut pieces = Vec::new();
         let (mut from, mut bend) = (x.low, bends[0]);
-        for (cut, next) in cuts.into_iter().zip(&bends[1..]).take_while(|(cut, _)| cut.low < x.high) {
-            if from < cut.low {
-                pieces.push(Piece { on: Interval { low: from, high: cut.low }, bend });
-                from = cut.low;
-            }
-            let end = cut.high.min(x.high);
-            if from < end {
-                pieces.push(Piece { on: Interval { low: from, high: end }, bend: Bend::Unknown });
-                from = end;
+        for (cut, next) in cuts.into_iter().zip(&bends[1..]).take_while(|(cut, _)| cut.low <= x.high) {
+            for (end, bend) in [(cut.low, bend), (cut.high.min(x.high), Bend::Unknown)] {
+                if from < end {
+                    pieces.push(Piece { on: Interval { low: from, high: end }, bend });
+                    from = end;
+                }
             }
             bend = *next;
         }
-        pieces.push(Piece { on: Interval { low: from, high: x.high }, bend });
+        if from < x.high || pieces.is_empty() {
+            pieces.push(Piece { on: Interval { low: from, high: x.high }, bend });
+        }
         Some(pieces)
     }
 
@@ -358,13 +214,15 @@ impl Pieced {
         self.at(on.low) + Interval::new(-far, far)
     }
 
-    fn image(self, x: Interval) -> Interval {
+    /// The image of an interval.
+    pub fn image(self, x: Interval) -> Interval {
         let ends = self.at(x.low).hull(self.at(x.high));
         let turn = match self {
             Self::Silu => SILU_TURN,
             Self::Gelu => GELU_TURN,
             Self::GeluTanh => GELU_TANH_TURN,
             Self::Square => Interval::ZERO,
+            Self::Leaky { slope } if slope < 0.0 => Interval::ZERO,
             Self::Wave { cosine } => {
                 let (crest, trough) = if cosine { (0.0, 2.0) } else { (1.0, 3.0) };
                 let image = if meets(x, crest) { ends.hull(Interval::ONE) } else { ends };
@@ -376,17 +234,13 @@ impl Pieced {
         if x.low < turn.high && x.high > turn.low { ends.hull(self.nearby(turn)) } else { ends }
     }
 
-    fn slopes(self, x: Interval) -> Interval {
-        let Some(pieces) = self.pieces(x).filter(|_| x.size() < f64::INFINITY) else {
-            return match self {
-                Self::Wave { .. } => Interval::new(-1.0, 1.0),
-                _ => Interval::ALL,
-            };
-        };
+    /// Slopes at all points of an interval, on either side of a kink if it is inside.
+    pub fn slopes(self, x: Interval) -> Interval {
+        let Some(pieces) = self.pieces(x) else { return Interval::new(-1.0, 1.0) };
         let slopes = pieces.iter().map(|Piece { on, bend }| match bend {
             // Monotone between both ends.
             Bend::Convex | Bend::Concave => self.steepness(on.low).hull(self.steepness(on.high)),
-            Bend::Linear(slope) => Interval::point(*slope),
+            Bend::Linear { slope, .. } => Interval::point(*slope),
             Bend::Unknown => {
                 let far = (MOST_STEEP * (Interval::point(on.high) - Interval::point(on.low))).high;
                 self.steepness(on.low) + Interval::new(-far, far)
@@ -395,19 +249,72 @@ impl Pieced {
         slopes.reduce(Interval::hull).unwrap_or(Interval::ALL)
     }
 
+    /// Whether its lines have slopes that files say; those of the others follow from boxes, or have policies.
+    pub fn takes_slopes(self) -> bool {
+        !matches!(self, Self::Leaky { .. } | Self::Sigmoid | Self::Tanh)
+    }
+
+    /// Lines below and above the function over an interval. `slopes` are wishes: for the line below a kink, and for both
+    /// lines of functions that take them.
+    pub fn lines(self, x: Interval, slopes: (f64, f64)) -> (Line, Line) {
+        let (below, above) = match self {
+            Self::Leaky { slope } => match self.straight(x) {
+                Some(slope) => (slope, slope),
+                None => (slopes.0.clamp(slope, 1.0), self.chord(x)),
+            },
+            Self::Sigmoid | Self::Tanh => {
+                // Nowhere more than the derivative.
+                let flat = self.steepness(x.low).low.min(self.steepness(x.high).low);
+                let chord = |on_one_side: bool| if on_one_side { self.chord(x) } else { flat };
+                (chord(x.low >= 0.0), chord(x.high <= 0.0))
+            }
+            _ => slopes,
+        };
+        let strips = (self.least(1.0, below, x), -self.least(-1.0, -above, x));
+        (Line { slope: below, intercept: strips.0 }, Line { slope: above, intercept: strips.1 })
+    }
+
+    /// The slope of the strip that forms take over an interval: that of the function where it is a line, else about that of the chord.
+    pub fn slope(self, x: Interval) -> f64 {
+        self.straight(x).unwrap_or_else(|| self.chord(x))
+    }
+
+    /// All values of f(x) − slope x over an interval.
+    pub fn strip(self, x: Interval, slope: f64) -> Interval {
+        Interval::new(self.least(1.0, slope, x), -self.least(-1.0, -slope, x))
+    }
+
+    /// The slope over an interval on which it is linear.
+    fn straight(self, x: Interval) -> Option<f64> {
+        match self.pieces(x)?[..] {
+            [Piece { bend: Bend::Linear { slope, .. }, .. }] => Some(slope),
+            _ => None,
+        }
+    }
+
+    /// About the slope from end to end.
+    pub fn chord(self, x: Interval) -> f64 {
+        let slope = (self.at(x.high).middle() - self.at(x.low).middle()) / (x.high - x.low);
+        if slope.is_finite() { slope } else { self.slopes(x).low.max(-1e300) }
+    }
+
     /// A number nowhere above ±f(x) − slope x on an interval.
     ///
     /// On a piece where that is concave or linear it is least at an end. Where it is convex, it is nowhere below any of its
     /// tangents, which are lines: these are least at an end, too. A good point for the tangent is guessed.
     fn least(self, sign: f64, slope: f64, x: Interval) -> f64 {
-        let line = |x: Interval| slope * x;
-        let Some(pieces) = self.pieces(x).filter(|_| x.size() < f64::INFINITY) else {
-            return (sign * self.image(x) - line(x)).low;
-        };
+        let beside = |on: Interval, values: Interval| (sign * values - slope * on).low;
+        let Some(pieces) = self.pieces(x) else { return beside(x, self.image(x)) };
         let bulge = if sign > 0.0 { Bend::Convex } else { Bend::Concave };
-        let rest = |p: f64| sign * self.at(p) - line(Interval::point(p));
+        let rest = |p: f64| sign * self.at(p) - slope * Interval::point(p);
         let on_piece = |Piece { on, bend }: Piece| match bend {
-            Bend::Unknown => (sign * self.nearby(on) - line(on)).low,
+            Bend::Unknown => beside(on, self.nearby(on)),
+            Bend::Linear { slope: own, rest } => {
+                let steep = sign * Interval::point(own) - Interval::point(slope);
+                let to = |end: f64| steep * Interval::point(end);
+                (sign * rest + to(on.low).hull(to(on.high))).low
+            }
+            _ if on.size() == f64::INFINITY => beside(on, self.image(on)),
             bend if bend == bulge => {
                 let p = self.contact(sign, slope, on);
                 let rise = sign * self.steepness(p) - Interval::point(slope);
@@ -483,70 +390,4 @@ fn meets(x: Interval, after: f64) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Half of the smallest number is none, but not nothing: what is multiplied later is not lost.
-    #[test]
-    fn the_smallest_numbers_are_not_taken_for_zero() {
-        for pieced in [Pieced::Gelu, Pieced::GeluTanh, Pieced::Silu] {
-            for x in [5e-324, 1.5e-323, 1e-310] {
-                let (above, below) = (pieced.at(x), pieced.at(-x));
-                assert!(above.high >= 0.5 * x && above.high > 0.0, "{pieced:?} {x:e}: {above:?}");
-                assert!(below.low <= -0.5 * x && below.low < 0.0, "{pieced:?} {x:e}: {below:?}");
-            }
-        }
-        assert!(Pieced::GeluTanh.steepness(5e-324).high > 0.5);
-    }
-
-    /// Ends whose difference overflows leave no tangent to look for.
-    #[test]
-    fn functions_over_nearly_all_numbers_are_bounded() {
-        for pieced in [Pieced::Square, Pieced::Softplus, Pieced::Gelu, Pieced::Elu { alpha: 1.0 }] {
-            for (low, high) in [(-1.7e308, 1.7e308), (-1.7e308, 1e-300), (0.0, 1.7e308)] {
-                let x = Interval::new(low, high);
-                let least = pieced.least(1.0, 0.0, x);
-                assert!(least <= pieced.at(low).high.min(pieced.at(high).high), "{pieced:?}: {least}");
-            }
-        }
-    }
-
-    /// The points at which functions turn or bend lie in their intervals.
-    #[test]
-    fn functions_turn_and_bend_where_they_are_said_to() {
-        for (pieced, turn) in
-            [(Pieced::Silu, SILU_TURN), (Pieced::Gelu, GELU_TURN), (Pieced::GeluTanh, GELU_TANH_TURN)]
-        {
-            let (falls, grows) = (pieced.steepness(turn.low), pieced.steepness(turn.high));
-            assert!(falls.high < 0.0 && grows.low > 0.0, "{pieced:?}: {falls:?} {grows:?}");
-            assert!(turn.high - turn.low < 3e-14);
-        }
-        // x tanh(x/2) = 2.
-        let silu = |x: f64| x * tanh(Interval::point(0.5 * x));
-        assert!(silu(SILU_BEND.low).high < 2.0 && silu(SILU_BEND.high).low > 2.0);
-        // x u'² tanh u = √(2/π) (1 + 6c x²).
-        let gelu = |x: f64| {
-            let (u, steepness) = inner(x);
-            let c = Interval::point(44715.0) / Interval::point(1e6);
-            let right = root_two_over_pi() * (Interval::ONE + 6.0 * (c * Interval::point(x).square()));
-            x * (steepness.square() * tanh(u)) - right
-        };
-        assert!(gelu(GELU_TANH_BEND.low).high < 0.0 && gelu(GELU_TANH_BEND.high).low > 0.0);
-        // Bends at √2 and at multiples of π, or half turns more.
-        for (pieced, x) in [
-            (Pieced::Gelu, Interval::new(-3.0, 3.0)),
-            (Pieced::Wave { cosine: false }, Interval::new(-7.0, 7.0)),
-            (Pieced::Wave { cosine: true }, Interval::new(-7.0, 7.0)),
-        ] {
-            for piece in pieced.pieces(x).unwrap_or_default() {
-                let at = |part: f64| piece.on.low + part * (piece.on.high - piece.on.low);
-                let (a, b) = (pieced.steepness(at(0.25)), pieced.steepness(at(0.75)));
-                match piece.bend {
-                    Bend::Convex => assert!(a.high < b.low, "{pieced:?} {:?}", piece.on),
-                    Bend::Concave => assert!(a.low > b.high, "{pieced:?} {:?}", piece.on),
-                    _ => assert!(piece.on.high - piece.on.low < 1e-14),
-                }
-            }
-        }
-    }
-}
+mod tests;

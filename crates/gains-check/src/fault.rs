@@ -69,6 +69,12 @@ impl Fault {
     }
 }
 
+impl From<String> for Fault {
+    fn from(what: String) -> Self {
+        Self::Malformed(what)
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

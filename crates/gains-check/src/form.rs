@@ -11,10 +11,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::affine::Affine;
 use crate::fault::{Deadline, Fault};
 use crate::interval::{Dot, Interval, add_up, mul_up};
-use crate::matrix::Matrix;
-use crate::rules::Region;
+use crate::rules::{Region, each};
 
 /// Covers whatever underflows.
 const TINY: f64 = 1e-290;
@@ -22,12 +22,6 @@ const TINY: f64 = 1e-290;
 /// At least twice what n operations lose, relative to what they are made of: charges are sums that are rounded to nearest themselves.
 fn loss(operations: usize) -> f64 {
     (operations + 8) as f64 * f64::EPSILON
-}
-
-/// Half the width of an interval around its middle, and the middle.
-fn around(x: Interval) -> (f64, f64) {
-    let middle = x.middle();
-    (middle, (x - Interval::point(middle)).size())
 }
 
 /// Hands out symbols, and sees to it that forms do not take more room and time than there is.
@@ -98,6 +92,41 @@ pub struct Form {
 }
 
 impl Form {
+    /// One that is being put together, without generators yet.
+    fn of(centre: Vec<f64>) -> Self {
+        let (remainder, spread, bounds) = (vec![0.0; centre.len()], vec![], vec![]);
+        Self { centre, generators: BTreeMap::new(), remainder, spread, bounds }
+    }
+
+    /// More of what is left open of an entry: each amount was worked out by about so many operations, rounded to nearest.
+    fn charge(&mut self, entry: usize, operations: usize, amounts: &[f64]) {
+        for amount in amounts {
+            let amount = mul_up(*amount, 1.0 + loss(operations));
+            self.remainder[entry] = add_up(self.remainder[entry], amount);
+        }
+    }
+
+    /// The form, put together, with a box that is known to hold its vectors, cut to where it reaches itself.
+    fn settle(mut self, bounds: Region) -> Result<Self, Fault> {
+        self.generators.retain(|_, row| row.iter().any(|g| *g != 0.0));
+        self.spread = vec![0.0; self.centre.len()];
+        for row in self.generators.values() {
+            self.spread.iter_mut().zip(row).for_each(|(sum, g)| *sum += g.abs());
+        }
+        let more = 1.0 + loss(self.generators.len());
+        self.spread.iter_mut().for_each(|sum| *sum = mul_up(*sum, more));
+        let own = |entry: usize| {
+            let reach = self.reach(entry);
+            Interval::point(self.centre[entry]) + Interval::new(-reach, reach)
+        };
+        let own: Region = (0..self.centre.len()).map(own).collect();
+        if !own.iter().all(|x| x.low.is_finite() && x.high.is_finite()) {
+            return Err(Fault::wrong("a form has numbers beyond all bounds"));
+        }
+        self.bounds = meet(&bounds, &own)?;
+        Ok(self)
+    }
+
     /// Number of symbols.
     pub fn order(&self) -> usize {
         self.generators.len()
@@ -115,11 +144,11 @@ impl Form {
 
     /// A box: one symbol for each entry that is not a single number.
     pub fn of_box(bounds: &Region, work: &mut Work) -> Result<Self, Fault> {
-        work.admit(bounds.len(), bounds.len())?;
-        let (centre, radii): (Vec<f64>, Vec<f64>) = bounds.iter().map(|&x| around(x)).unzip();
-        let mut parts = Parts::of(centre);
-        parts.push(radii.into_iter().enumerate(), work);
-        parts.settle(bounds.clone())
+        let mut map = Affine::default();
+        for &x in bounds {
+            map.end_row(x, None)?;
+        }
+        Self::list(&[])?.mapped(&map, Interval::ZERO, bounds.clone(), true, work)
     }
 
     /// |c| + Σₛ |Gₛ|: what rounding is proportional to.
@@ -132,109 +161,90 @@ impl Form {
         add_up(self.spread[entry], self.remainder[entry])
     }
 
-    /// W x / n + b + t u.
-    pub fn affine(&self, matrix: &Matrix, time: Interval, deadline: Deadline) -> Result<Self, Fault> {
-        let divisor = matrix.divisor.unwrap_or(1.0);
+    /// An affine map of all entries.
+    pub fn affine(&self, map: &Affine, time: Interval, work: &mut Work) -> Result<Self, Fault> {
+        self.mapped(map, time, map.apply(&self.bounds, time), false, work)
+    }
+
+    /// The same where more is known of what comes out. What summands leave open goes into remainders, or is
+    /// `named`: it becomes symbols.
+    fn mapped(
+        &self,
+        map: &Affine,
+        time: Interval,
+        bounds: Region,
+        named: bool,
+        work: &mut Work,
+    ) -> Result<Self, Fault> {
+        work.admit(self.order() + if named { map.rows() } else { 0 }, map.rows())?;
         let times = |x: &Vec<f64>| -> Vec<f64> {
-            let sum = |row: usize| matrix.row(row).map(|(column, weight)| weight * x[column]).sum::<f64>();
-            (0..matrix.rows()).map(|row| sum(row) / divisor).collect()
+            let sum = |row: usize| map.row(row).map(|(column, weight, _)| weight * x[column]).sum::<f64>();
+            (0..map.rows()).map(sum).collect()
         };
         let sizes = self.sizes();
-        let mut parts = Parts::of(times(&self.centre));
+        let mut parts = Self::of(times(&self.centre));
         for (symbol, row) in &self.generators {
-            deadline.check()?;
+            work.deadline.check()?;
             parts.generators.insert(*symbol, times(row));
         }
-        for row in 0..matrix.rows() {
-            let (mut count, mut size, mut rest, mut moved) = (0, 0.0, 0.0, matrix.divisor.is_none());
-            for (column, weight) in matrix.row(row) {
-                count += 1;
-                size += weight.abs() * sizes[column];
-                rest += weight.abs() * self.remainder[column];
-                moved &= weight == 1.0;
+        for row in 0..map.rows() {
+            let (mut count, mut size, mut rest, mut open, mut moved) = (0, 0.0, 0.0, 0.0, true);
+            for (column, weight, off) in map.row(row) {
+                // Nothing is lost of what is nothing but zero.
+                if sizes[column] > 0.0 || self.remainder[column] > 0.0 {
+                    count += 1;
+                    size += weight.abs() * sizes[column];
+                    rest += weight.abs() * self.remainder[column];
+                    open += off * (sizes[column] + self.remainder[column]);
+                    moved &= weight == 1.0;
+                }
             }
             let moved = count == 0 || (count == 1 && moved);
-            let (shift, off) = around(matrix.shift(row, time));
+            let (shift, off) = map.shift(row, time, true).around();
             let sum = parts.centre[row] + shift;
-            let mut lost = if moved { 0.0 } else { loss(count) * (size + rest) / divisor + TINY };
+            let mut lost = if moved { 0.0 } else { loss(count) * (size + rest) + TINY };
             lost += if shift == 0.0 { 0.0 } else { loss(1) * (sum.abs() + shift.abs()) };
             parts.centre[row] = sum;
-            parts.charge(row, count, &[rest / divisor, lost, off]);
-        }
-        parts.settle(matrix.apply(&self.bounds, time))
-    }
-
-    /// A factor and a summand for each entry.
-    pub fn scale(&self, factors: &[Interval], shifts: &[Interval]) -> Result<Self, Fault> {
-        let sizes = self.sizes();
-        let mut parts = self.stretched(|entry| factors[entry].middle());
-        for entry in 0..self.centre.len() {
-            let ((factor, off), (shift, shift_off)) = (around(factors[entry]), around(shifts[entry]));
-            parts.centre[entry] += shift;
-            let all = sizes[entry] + self.remainder[entry];
-            let lost = loss(2) * (factor.abs() * all + shift.abs()) + TINY;
-            parts.charge(entry, 4, &[factor.abs() * self.remainder[entry], off * all, shift_off, lost]);
-        }
-        let boxes = self.bounds.iter().zip(factors).zip(shifts);
-        parts.settle(boxes.map(|((&x, &factor), &shift)| x * factor + shift).collect())
-    }
-
-    /// Every entry of the centre and of all generators times a number; nothing is left open yet.
-    fn stretched(&self, factor: impl Fn(usize) -> f64) -> Parts {
-        let stretch = |row: &Vec<f64>| row.iter().enumerate().map(|(j, g)| factor(j) * g).collect();
-        let mut parts = Parts::of(stretch(&self.centre));
-        parts.generators = self.generators.iter().map(|(symbol, row)| (*symbol, stretch(row))).collect();
-        parts
-    }
-
-    /// A sum of forms with factors that are known to lie in intervals.
-    pub fn sum(terms: &[(Interval, &Self)]) -> Result<Self, Fault> {
-        let entries = terms.first().map_or(0, |(_, form)| form.centre.len());
-        let mut parts = Parts::of(vec![0.0; entries]);
-        let mut bounds = vec![Interval::ZERO; entries];
-        for (factor, form) in terms {
-            let (middle, off) = around(*factor);
-            parts.add(middle, &form.centre, &form.generators);
-            for (entry, size) in form.sizes().into_iter().enumerate() {
-                let all = size + form.remainder[entry];
-                let lost = if all > 0.0 { loss(terms.len()) * middle.abs() * all + TINY } else { 0.0 };
-                parts.charge(entry, 4, &[middle.abs() * form.remainder[entry], off * all, lost]);
-                bounds[entry] = bounds[entry] + *factor * form.bounds[entry];
+            parts.charge(row, count, &[rest, open, lost]);
+            if named && off > 0.0 {
+                parts.generators.extend([alone(row, off, map.rows(), work)]);
+            } else {
+                parts.charge(row, 0, &[off]);
             }
         }
         parts.settle(bounds)
     }
 
-    /// Products of entries: with x = c + p and y = d + q, x y is c d + c q + d p, and p q, which becomes a symbol.
+    /// A sum of forms with factors that are known to lie in intervals.
+    pub fn sum(terms: &[(Interval, &Self)], work: &mut Work) -> Result<Self, Fault> {
+        let (factors, forms): (Vec<Interval>, Vec<&Self>) = terms.iter().copied().unzip();
+        let map = Affine::sum(&factors, forms.first().map_or(0, |form| form.centre.len()))?;
+        Self::list(&forms)?.affine(&map, Interval::ZERO, work)
+    }
+
+    /// This form plus another one times a factor.
+    pub fn plus(&self, factor: Interval, other: &Self, work: &mut Work) -> Result<Self, Fault> {
+        Self::sum(&[(Interval::ONE, self), (factor, other)], work)
+    }
+
+    /// Products of entries: with x = c + p and y = d + q, x y is d x + c y − c d, and p q, which becomes a symbol.
     pub fn product(&self, other: &Self, work: &mut Work) -> Result<Self, Fault> {
-        work.admit(self.order() + other.order() + self.centre.len(), self.centre.len())?;
-        let mut parts = self.stretched(|entry| other.centre[entry]);
-        let crossed = other.stretched(|entry| self.centre[entry]);
-        parts.add(1.0, &vec![0.0; self.centre.len()], &crossed.generators);
-        let (sizes, others) = (self.sizes(), other.sizes());
-        let mut open = Vec::new();
-        for entry in 0..self.centre.len() {
-            let rest = self.centre[entry].abs() * other.remainder[entry]
-                + other.centre[entry].abs() * self.remainder[entry];
-            // Nothing is lost of a factor that is nothing but zero.
-            let nothing = |form: &Self, sizes: &[f64]| sizes[entry] == 0.0 && form.remainder[entry] == 0.0;
-            let lost = if nothing(self, &sizes) || nothing(other, &others) {
-                0.0
-            } else {
-                loss(3) * (sizes[entry] * others[entry] + rest) + TINY
-            };
-            parts.charge(entry, 4, &[rest, lost]);
-            open.push((entry, mul_up(self.reach(entry), other.reach(entry))));
+        let (mut map, entries) = (Affine::default(), self.centre.len());
+        for entry in 0..entries {
+            let (c, d) = (self.centre[entry], other.centre[entry]);
+            map.push(entry, Interval::point(d))?;
+            map.push(entries + entry, Interval::point(c))?;
+            let both = mul_up(self.reach(entry), other.reach(entry));
+            map.end_row(Interval::new(-both, both) - c * Interval::point(d), None)?;
         }
-        parts.push(open, work);
-        let boxes = self.bounds.iter().zip(&other.bounds);
-        parts.settle(boxes.map(|(&x, &y)| x * y).collect())
+        let bounds = each(&self.bounds, &other.bounds, |x, y| x * y);
+        Self::list(&[self, other])?.mapped(&map, Interval::ZERO, bounds, true, work)
     }
 
     /// One form after the other.
-    pub fn concat(of: &[&Self]) -> Result<Self, Fault> {
+    pub fn list(of: &[&Self]) -> Result<Self, Fault> {
         let entries: usize = of.iter().map(|form| form.centre.len()).sum();
-        let mut parts = Parts::of(vec![0.0; entries]);
+        let mut parts = Self::of(vec![0.0; entries]);
         let (mut bounds, mut first) = (Vec::new(), 0);
         for form in of {
             let place = first..first + form.centre.len();
@@ -259,39 +269,20 @@ impl Form {
         before: Option<(&Self, &Self)>,
         work: &mut Work,
     ) -> Result<Self, Fault> {
-        let mut parts = self.stretched(|entry| strips[entry].slope);
-        let changing = |entry: usize| before.filter(|_| strips[entry].change);
-        if let Some((argument, result)) = before {
-            let on = |entry: usize, factor: f64| if strips[entry].change { factor } else { 0.0 };
-            for (form, of) in [
-                (result, result.stretched(|entry| on(entry, 1.0))),
-                (argument, argument.stretched(|entry| on(entry, -strips[entry].slope))),
-            ] {
-                work.admit(parts.generators.len() + form.order(), self.centre.len())?;
-                parts.add(1.0, &of.centre, &of.generators);
-            }
-        }
-        let (sizes, earlier) = (self.sizes(), before.map(|(x, y)| (x.sizes(), y.sizes())));
-        let mut open = Vec::new();
+        let (mut map, entries) = (Affine::default(), strips.len());
         for (entry, strip) in strips.iter().enumerate() {
-            let (steep, (middle, radius)) = (strip.slope.abs(), around(strip.rest));
-            if strip.rest == Interval::ZERO && !strip.change && (steep == 0.0 || strip.slope == 1.0) {
-                parts.charge(entry, 4, &[steep * self.remainder[entry]]);
-                continue;
+            map.push(entry, Interval::point(strip.slope))?;
+            if strip.change {
+                map.push(entries + entry, Interval::point(-strip.slope))?;
+                map.push(2 * entries + entry, Interval::ONE)?;
             }
-            let mut rest = steep * self.remainder[entry];
-            let mut size = steep * sizes[entry] + middle.abs();
-            if let (Some((x, y)), Some((x_sizes, y_sizes))) = (changing(entry), &earlier) {
-                rest += y.remainder[entry] + steep * x.remainder[entry];
-                size += y_sizes[entry] + steep * x_sizes[entry];
-            }
-            parts.centre[entry] += middle;
-            parts.charge(entry, 4, &[rest, loss(6) * (size + rest) + TINY]);
-            open.push((entry, radius));
+            map.end_row(strip.rest, None)?;
         }
-        work.admit(parts.generators.len() + open.len(), self.centre.len())?;
-        parts.push(open, work);
-        parts.settle(image)
+        let all = match before {
+            Some((argument, result)) => &Self::list(&[self, argument, result])?,
+            None => self,
+        };
+        all.mapped(&map, Interval::ZERO, image, true, work)
     }
 
     /// Two sets in one: `side` tells them apart, and `alone` are symbols that only one of them, with all it is seen with, knows.
@@ -311,7 +302,7 @@ impl Form {
             a.iter().zip(b).map(|(a, b)| 0.5 * a + sign * 0.5 * b).collect()
         };
         let (zeros, entries) = (vec![0.0; self.centre.len()], self.centre.len());
-        let mut parts = Parts::of(half(&self.centre, &other.centre, 1.0));
+        let mut parts = Self::of(half(&self.centre, &other.centre, 1.0));
         let mut apart = vec![0.0; entries];
         let symbols: Vec<u64> = self.symbols().chain(other.symbols()).collect();
         for symbol in symbols {
@@ -346,10 +337,9 @@ impl Form {
         let entries: Vec<usize> = (0..self.centre.len()).filter(large).collect();
         work.admit(self.order() + entries.len(), self.centre.len())?;
         for entry in entries {
-            let mut row = vec![0.0; self.centre.len()];
-            row[entry] = std::mem::take(&mut self.remainder[entry]);
-            self.spread[entry] = add_up(self.spread[entry], row[entry]);
-            self.generators.insert(work.fresh(), row);
+            let rest = std::mem::take(&mut self.remainder[entry]);
+            self.spread[entry] = add_up(self.spread[entry], rest);
+            self.generators.extend([alone(entry, rest, self.centre.len(), work)]);
         }
         Ok(())
     }
@@ -392,68 +382,11 @@ impl Form {
     }
 }
 
-/// A form that is being put together.
-struct Parts {
-    centre: Vec<f64>,
-    generators: BTreeMap<u64, Vec<f64>>,
-    remainder: Vec<f64>,
-}
-
-impl Parts {
-    fn of(centre: Vec<f64>) -> Self {
-        let remainder = vec![0.0; centre.len()];
-        Self { centre, generators: BTreeMap::new(), remainder }
-    }
-
-    /// Adds a multiple of a centre and generators; what that loses is charged elsewhere.
-    fn add(&mut self, factor: f64, centre: &[f64], generators: &BTreeMap<u64, Vec<f64>>) {
-        let to = |sum: &mut [f64], row: &[f64]| sum.iter_mut().zip(row).for_each(|(x, g)| *x += factor * g);
-        to(&mut self.centre, centre);
-        let entries = centre.len();
-        for (symbol, row) in generators {
-            to(self.generators.entry(*symbol).or_insert_with(|| vec![0.0; entries]), row);
-        }
-    }
-
-    /// More of what is left open of an entry: each amount was worked out by about so many operations, rounded to nearest.
-    fn charge(&mut self, entry: usize, operations: usize, amounts: &[f64]) {
-        for amount in amounts {
-            let amount = mul_up(*amount, 1.0 + loss(operations));
-            self.remainder[entry] = add_up(self.remainder[entry], amount);
-        }
-    }
-
-    /// One fresh symbol for each entry that is off by some radius.
-    fn push(&mut self, radii: impl IntoIterator<Item = (usize, f64)>, work: &mut Work) {
-        for (entry, radius) in radii {
-            if radius != 0.0 {
-                let mut row = vec![0.0; self.centre.len()];
-                row[entry] = radius;
-                self.generators.insert(work.fresh(), row);
-            }
-        }
-    }
-
-    /// The form, with a box that is known to hold its vectors, cut to where it reaches itself.
-    fn settle(mut self, bounds: Region) -> Result<Form, Fault> {
-        self.generators.retain(|_, row| row.iter().any(|g| *g != 0.0));
-        let mut spread = vec![0.0; self.centre.len()];
-        for row in self.generators.values() {
-            spread.iter_mut().zip(row).for_each(|(sum, g)| *sum += g.abs());
-        }
-        let more = 1.0 + loss(self.generators.len());
-        spread.iter_mut().for_each(|sum| *sum = mul_up(*sum, more));
-        let own = |entry: usize| {
-            let reach = add_up(spread[entry], self.remainder[entry]);
-            Interval::point(self.centre[entry]) + Interval::new(-reach, reach)
-        };
-        let own: Region = (0..self.centre.len()).map(own).collect();
-        if !own.iter().all(|x| x.low.is_finite() && x.high.is_finite()) {
-            return Err(Fault::wrong("a form has numbers beyond all bounds"));
-        }
-        let Self { centre, generators, remainder } = self;
-        Ok(Form { centre, generators, remainder, spread, bounds: meet(&bounds, &own)? })
-    }
+/// A fresh symbol that moves one of so many entries by so much.
+fn alone(entry: usize, radius: f64, entries: usize, work: &mut Work) -> (u64, Vec<f64>) {
+    let mut row = vec![0.0; entries];
+    row[entry] = radius;
+    (work.fresh(), row)
 }
 
 /// What two boxes have in common. Forms stand for some vector at least: what comes out empty is an error.
@@ -464,5 +397,4 @@ fn meet(a: &Region, b: &Region) -> Result<Region, Fault> {
 }
 
 #[cfg(test)]
-#[path = "form_tests.rs"]
 mod tests;

@@ -4,21 +4,16 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::automaton::Action;
-use crate::cbor::Value;
-use crate::certificate::{Fields, PropertyRow, bad, flags, floats, index, list, pair};
+use crate::certificate::PropertyRow;
 use crate::fault::Fault;
 use crate::form::{Form, Work};
-use crate::form_rules::form;
-use crate::form_steps::{Choices, Set};
+use crate::form_steps::{Choices, Set, form};
 use crate::interval::Interval;
 use crate::network::{Network, Ode, Operator};
 use crate::proof::{Count, Question};
-use crate::rows::fits;
 use crate::rules::Region;
-use crate::station::Station;
-
-/// Most vertices of one graph.
-const MAX_VERTICES: usize = 100_000;
+use crate::station::{Station, vertices};
+use crate::value::{Value, bad};
 
 /// Checks that a property follows, for inputs in these boxes, of all forms at the outputs. `shown` are the rows that are known anyway,
 /// `room` is how many numbers may be kept.
@@ -122,60 +117,43 @@ struct Vertex {
 }
 
 fn read(value: &Value, number: usize, ode: &Ode) -> Result<Vec<Vertex>, Fault> {
-    let fields = Fields::of(value, &["ode", "vertices"])?;
+    let fields = value.fields("ode vertices")?;
     if fields.index("ode", usize::MAX)? != number {
         return Err(bad(format!("it should be that of value {number}")));
     }
-    let list = fields.list("vertices")?;
-    if list.is_empty() || list.len() > MAX_VERTICES {
-        return Err(bad(format!("a graph of {} vertices", list.len())));
-    }
-    let vertex = |(own, value)| {
-        Vertex::read(value, own, list.len(), ode).map_err(|fault| fault.within(format!("vertex {own}")))
-    };
-    list.iter().enumerate().map(vertex).collect()
-}
-
-impl Vertex {
-    fn read(value: &Value, own: usize, vertices: usize, ode: &Ode) -> Result<Self, Fault> {
-        let fields = Fields::of(value, &["at", "error", "out", "changes", "weights", "joins"])?;
-        let station = Station::read(&fields, own, vertices)?;
+    vertices(fields, &ode.solver, "changes weights joins", |fields, station| {
         let mut choices = Choices::default();
-        for change in fields.list("changes")? {
-            let [stage, value, entries] = list(change)? else {
-                return Err(bad("changes of other than three items"));
-            };
-            let stage = index(stage, ode.solver.tableau.count())?;
-            let value = index(value, ode.dynamics.nodes.len())?;
-            let entries = flags(entries)?;
-            fits(&entries, ode.dynamics.nodes[value].shape.count(), "changes")?;
+        fields.each("changes", |change| {
+            let [stage, value, entries] = change.items()?;
+            let stage = stage.index(ode.solver.tableau.count())?;
+            let value = value.index(ode.dynamics.nodes.len())?;
             if !matches!(ode.dynamics.nodes[value].operator, Operator::Curve(_)) {
                 return Err(bad(format!("changes of value {value}, which is no activation")));
             }
+            let entries = entries.flags(ode.dynamics.length(value), "changes")?;
             choices.changes.insert((stage, value), entries);
-        }
+            Ok(())
+        })?;
         if let Some(weights) = fields.find("weights") {
-            let (lower, upper) = pair(weights)?;
-            let read = |value: &Value| -> Result<Option<Vec<f64>>, Fault> {
-                if *value == Value::Null {
-                    return Ok(None);
-                }
-                let weights = floats(value)?;
-                fits(&weights, ode.dynamics.nodes[0].shape.count(), "weights")?;
-                match weights.iter().all(|weight| weight.abs() <= 1.0) {
-                    true => Ok(Some(weights)),
-                    false => Err(bad("a weight that is not between −1 and 1")),
-                }
+            let [lower, upper] = weights.items()?;
+            let read = |value: &Value| match value {
+                Value::Null => Ok(None),
+                _ => match value.numbers(ode.dynamics.length(0), "weights")? {
+                    weights if weights.iter().all(|weight| weight.abs() <= 1.0) => Ok(Some(weights)),
+                    _ => Err(bad("a weight that is not between −1 and 1")),
+                },
             };
             (choices.lower, choices.upper) = (read(lower)?, read(upper)?);
         }
-        let joins = fields.list("joins")?.iter().map(|pair_of| {
-            let (first, second) = pair(pair_of)?;
-            Ok((index(first, usize::MAX)?, index(second, usize::MAX)?))
-        });
-        Ok(Self { station, choices, joins: joins.collect::<Result<_, Fault>>()? })
-    }
+        let joins = fields.each("joins", |pair| {
+            let [first, second] = pair.items()?;
+            Ok((first.index(usize::MAX)?, second.index(usize::MAX)?))
+        })?;
+        Ok(Vertex { station, choices, joins })
+    })
+}
 
+impl Vertex {
     /// The one set that goes on, of all that arrive.
     fn meet(&self, arrived: Vec<Rc<Set>>, ode: &Ode, outer: u64, work: &mut Work) -> Result<Rc<Set>, Fault> {
         let mut sets: Vec<Option<Rc<Set>>> = arrived.into_iter().map(Some).collect();
@@ -206,9 +184,6 @@ impl Vertex {
 /// was known near it. So a trajectory's states are in the sets along its path, each for the values of the symbols that give its input.
 fn through(ode: &Ode, vertices: &[Vertex], start: Rc<Form>, work: &mut Work) -> Result<Vec<Rc<Set>>, Fault> {
     let solver = &ode.solver;
-    if vertices[0].station.place != solver.start() {
-        return Err(Fault::wrong("vertex 0: it is not the start"));
-    }
     // Symbols that other values may know as well.
     let outer = work.fresh();
     work.keep(&start);
@@ -220,9 +195,7 @@ fn through(ode: &Ode, vertices: &[Vertex], start: Rc<Form>, work: &mut Work) -> 
         let set = vertex.meet(set, ode, outer, work).map_err(within)?;
         let held = work.held;
         let station = &vertex.station;
-        let clock = station.clock(solver).map_err(within)?;
-        let tolerance = solver.looks_at_errors(station.place);
-        let (next, error) = set.step(ode, clock, tolerance, &vertex.choices, work).map_err(within)?;
+        let (next, error) = set.step(ode, station.place, &vertex.choices, work).map_err(within)?;
         station.check(solver, error, |target| vertices[target].station.place).map_err(within)?;
         // Of all that was made on the way, this is what stays.
         work.held = held.saturating_add(next.numbers());

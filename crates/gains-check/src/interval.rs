@@ -84,8 +84,13 @@ impl Interval {
         Self { low, high: if high.is_nan() { f64::INFINITY } else { high } }
     }
 
-    /// The interval between bounds found among several, of which NaN left none if it was among them all: never empty.
-    fn known(low: f64, high: f64) -> Self {
+    /// What an operation that is monotone in both arguments makes of them: from the least to the largest of their ends.
+    fn corners(self, other: Self, down: impl Fn(f64, f64) -> f64, up: impl Fn(f64, f64) -> f64) -> Self {
+        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+        for (a, b) in [self.low, self.high].into_iter().flat_map(|a| [(a, other.low), (a, other.high)]) {
+            (low, high) = (low.min(down(a, b)), high.max(up(a, b)));
+        }
+        // Of ends that are no numbers nothing is known.
         if low <= high { Self { low, high } } else { Self::ALL }
     }
 
@@ -147,9 +152,10 @@ impl Interval {
         Self { low: mul_down(size.low, size.low).max(0.0), high: mul_up(size.high, size.high) }
     }
 
-    /// So many times as much; once is exactly the same.
-    pub fn times(self, factor: f64) -> Self {
-        if factor == 1.0 { self } else { factor * self }
+    /// The middle, and how far the ends are from there.
+    pub fn around(self) -> (f64, f64) {
+        let middle = self.middle();
+        (middle, (self - Self::point(middle)).size())
     }
 
     /// Square roots; negative numbers are left out.
@@ -198,10 +204,7 @@ impl Sub for Interval {
 impl Mul for Interval {
     type Output = Self;
     fn mul(self, other: Self) -> Self {
-        let corners =
-            [(self.low, other.low), (self.low, other.high), (self.high, other.low), (self.high, other.high)];
-        let low = corners.iter().map(|&(a, b)| mul_down(a, b)).fold(f64::INFINITY, f64::min);
-        Self::known(low, corners.iter().map(|&(a, b)| mul_up(a, b)).fold(f64::NEG_INFINITY, f64::max))
+        self.corners(other, mul_down, mul_up)
     }
 }
 
@@ -219,10 +222,7 @@ impl Div for Interval {
         if other.low <= 0.0 && other.high >= 0.0 {
             return Self::ALL;
         }
-        let corners =
-            [(self.low, other.low), (self.low, other.high), (self.high, other.low), (self.high, other.high)];
-        let low = corners.iter().map(|&(a, b)| div_down(a, b)).fold(f64::INFINITY, f64::min);
-        Self::known(low, corners.iter().map(|&(a, b)| -div_down(-a, b)).fold(f64::NEG_INFINITY, f64::max))
+        self.corners(other, div_down, |a, b| -div_down(-a, b))
     }
 }
 
@@ -230,26 +230,38 @@ impl Div for Interval {
 ///
 /// Rounding a product or a sum to nearest is off by at most u = 2⁻⁵³ times the rounded result. So the whole sum is off
 /// by at most u Σ (|product| + |partial sum|), and by 2⁻¹⁰⁷⁵ for each product that underflows, which counting every
-/// product with 1e-300 at least covers. `size` is that sum but for a relative error of 2⁻²⁵, for up to 2²⁷ products.
+/// product with 1e-300 at least covers. `size` is that sum but for a relative error of 2⁻²⁵, for up to 2²⁷ products. Products
+/// with ±1 are exact, and so is what is added to nothing: what is moved stays as it is.
 #[derive(Clone, Copy, Default)]
 pub struct Dot {
     sum: f64,
     size: f64,
+    open: f64,
 }
 
 impl Dot {
     /// One more product, of numbers other than zero.
     #[inline]
     pub fn add(&mut self, a: f64, b: f64) {
-        let product = a * b;
+        let (product, before) = (a * b, self.sum);
         self.sum += product;
-        self.size += product.abs().max(1e-300) + self.sum.abs();
+        if a.abs() != 1.0 && b.abs() != 1.0 {
+            self.size += product.abs().max(1e-300);
+        }
+        if before != 0.0 {
+            self.size += self.sum.abs();
+        }
+    }
+
+    /// One more number, from −r to r.
+    pub fn open(&mut self, r: f64) {
+        self.open = add_up(self.open, r);
     }
 
     /// The sum; exactly zero if nothing was added.
     pub fn interval(self) -> Interval {
         // 1.2e-16 is more than u by 8 percent: enough for the errors of `size` and of this product.
-        let error = self.size * 1.2e-16;
+        let error = add_up(self.size * 1.2e-16, self.open);
         Interval::new(add_down(self.sum, -error), add_up(self.sum, error))
     }
 }

@@ -6,32 +6,33 @@
 //! the region. It shares no code with the program that writes certificates, finds nothing and optimises nothing; all
 //! arithmetic is rounded outwards. `docs/certificates.md` is its specification.
 //!
-//! Read it in this order: `interval`, `functions`, `curve` (numbers), `matrix`, `network`, `series` (what is computed), `tableau`,
-//! `automaton`, `steps` (how ODEs are solved), `rules`, `rows` (what is known of it), `form`, `form_rules`, `form_steps` (the same by
-//! affine forms), `station`, `graph`, `form_proof`, `proof`, `witness` (what is claimed). `cbor`, `safetensors` and `certificate` read files.
+//! Read it in this order: `interval`, `functions`, `curve`, `affine` (numbers), `network`, `builder`, `layers`, `series` (what is
+//! computed), `tableau`, `automaton`, `steps` (how ODEs are solved), `rules`, `rows` (what is known of it), `form`, `form_steps` (the same
+//! by affine forms), `station`, `graph`, `form_proof`, `proof`, `witness` (what is claimed). `value`, `model` and `certificate` read files.
 
+pub mod affine;
 pub mod automaton;
-pub mod cbor;
+pub mod builder;
 pub mod certificate;
 pub mod curve;
 pub mod fault;
 pub mod form;
 pub mod form_proof;
-pub mod form_rules;
 pub mod form_steps;
 pub mod functions;
 pub mod graph;
 pub mod interval;
-pub mod matrix;
+mod layers;
+pub mod model;
 pub mod network;
 pub mod proof;
 pub mod rows;
 pub mod rules;
-pub mod safetensors;
 pub mod series;
 pub mod station;
 pub mod steps;
 pub mod tableau;
+pub mod value;
 pub mod witness;
 
 use std::borrow::Cow;
@@ -39,12 +40,13 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cbor::Value;
-use certificate::{Ball, Fields, Property, region, shown};
+use certificate::{Ball, Property, region};
 use fault::{Deadline, Fault};
 use interval::Interval;
-pub use network::Model;
+pub use model::Model;
 use proof::{Count, Question};
+use series::Laid;
+use value::{Fields, Value, bad, fits, shown};
 
 /// Largest certificate, unpacked.
 pub const MAX_UNPACKED: usize = 256 << 20;
@@ -71,7 +73,7 @@ pub fn check_within(model: &Model, bytes: &[u8], limit: Option<Duration>) -> Res
     let deadline = Deadline::after(limit);
     let work = || {
         let unpacked = unpack(bytes).map_err(Fault::Malformed)?;
-        let value = cbor::read(&unpacked).map_err(|error| Fault::Malformed(error.to_string()))?;
+        let value = value::read(&unpacked).map_err(bad)?;
         check_value(model, &value, deadline)
     };
     std::thread::scope(|scope| {
@@ -85,98 +87,69 @@ pub fn check_within(model: &Model, bytes: &[u8], limit: Option<Duration>) -> Res
 
 /// Unpacks zstd if that is what it is.
 pub fn unpack(bytes: &[u8]) -> Result<Cow<'_, [u8]>, String> {
-    if !bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
-        return if bytes.len() > MAX_UNPACKED {
-            Err("larger than 256 MiB".into())
-        } else {
-            Ok(Cow::Borrowed(bytes))
-        };
+    let (mut rest, mut unpacked) = (bytes, Cow::Borrowed(bytes));
+    if bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+        let wrong = |error: &dyn std::fmt::Display| format!("zstd: {error}");
+        let decoder = ruzstd::decoding::StreamingDecoder::new(&mut rest).map_err(|error| wrong(&error))?;
+        let mut all = Vec::new();
+        decoder.take(MAX_UNPACKED as u64 + 1).read_to_end(&mut all).map_err(|error| wrong(&error))?;
+        if !rest.is_empty() && all.len() <= MAX_UNPACKED {
+            return Err("bytes after the end of the zstd frame".into());
+        }
+        unpacked = Cow::Owned(all);
     }
-    let mut rest = bytes;
-    let mut unpacked = Vec::new();
-    let decoder =
-        ruzstd::decoding::StreamingDecoder::new(&mut rest).map_err(|error| format!("zstd: {error}"))?;
-    let read = decoder.take(MAX_UNPACKED as u64 + 1).read_to_end(&mut unpacked);
-    read.map_err(|error| format!("zstd: {error}"))?;
-    if unpacked.len() > MAX_UNPACKED {
-        return Err("larger than 256 MiB unpacked".into());
-    }
-    if rest.is_empty() {
-        Ok(Cow::Owned(unpacked))
-    } else {
-        Err("bytes after the end of the zstd frame".into())
-    }
+    if unpacked.len() > MAX_UNPACKED { Err("larger than 256 MiB unpacked".into()) } else { Ok(unpacked) }
 }
 
 /// What a certificate asks, whatever it claims: about which network (laid out for a series, if it is one for series), inputs
 /// and outputs.
-pub fn question(model: &Model, fields: &Fields, deadline: Deadline) -> Result<Question, Fault> {
-    let malformed = |what: &str| Err(Fault::Malformed(what.into()));
+pub fn question(model: &Model, fields: Fields, deadline: Deadline) -> Result<Question, Fault> {
     let within = |place: &'static str| move |fault: Fault| fault.within(place);
-    let mut series = match (&model.forecaster, fields.find("series")) {
-        (None, None) => None,
-        (Some(forecaster), Some(series)) => {
-            let series = forecaster.series(series).map_err(within("series"))?;
-            let network = forecaster.lay_out(&series).map_err(Fault::Malformed)?;
-            Some((forecaster, series, network))
-        }
-        _ => return malformed("a series goes with a network for series"),
+    let mut laid = match (model.is_for_series, fields.find("series")) {
+        (false, None) => None,
+        (true, Some(series)) => Some(Laid::out(model, series)?),
+        _ => return Err(bad("a series goes with a network for series")),
     };
-    let network = series.as_ref().map_or(&*model.network, |(_, _, network)| network);
-    let place = Fields::of(fields.get("region")?, &["boxes", "ball"]).map_err(within("region"))?;
-    let boxes = place.list("boxes")?;
-    if boxes.len() != network.inputs() {
-        return malformed(&format!("region: {} boxes for {} inputs", boxes.len(), network.inputs()));
-    }
-    let boxes = boxes.iter().zip(&network.nodes).map(|(given, node)| region(given, node.shape.count()));
+    let network = laid.as_ref().map_or(&*model.network, |laid| &laid.network);
+    let place = fields.get("region")?.fields("boxes ball").map_err(within("region"))?;
+    let boxes = place.get("boxes")?.list()?;
+    fits(boxes, network.inputs(), "region: boxes of inputs")?;
+    let boxes = boxes.iter().enumerate().map(|(input, given)| region(given, network.length(input)));
     let inputs: Vec<_> = boxes.collect::<Result<_, _>>().map_err(within("region"))?;
     let ball = place.find("ball").map(|ball| Ball::read(ball, &inputs[0])).transpose()?;
-    let outputs = network.nodes[network.output].shape.count();
+    let outputs = network.length(network.output);
     let property = Property::read(fields.get("property")?, outputs).map_err(within("property"))?;
-    if let Some((forecaster, series, network)) = &mut series {
-        forecaster.fits(series, &inputs).map_err(within("region"))?;
-        property.errors.iter().for_each(|(truth, _)| network.measure(truth));
+    if let Some(laid) = &mut laid {
+        laid.fits(&inputs).map_err(within("region"))?;
+        property.errors.iter().try_for_each(|(truth, _)| laid.measure(truth))?;
     } else if property.errors.is_some() {
-        return malformed("errors of something else than a forecast");
+        return Err(bad("errors of something else than a forecast"));
     }
-    let network = series.map_or_else(|| model.network.clone(), |(_, _, network)| Arc::new(network));
+    let network = laid.map_or_else(|| model.network.clone(), |laid| Arc::new(laid.network));
     Ok(Question { network, inputs, ball, property, deadline })
 }
 
 /// The top of a certificate.
 pub fn top<'v, 'a>(value: &'v Value<'a>) -> Result<Fields<'v, 'a>, Fault> {
-    let keys = [
-        "format",
-        "version",
-        "model",
-        "arithmetic",
-        "series",
-        "region",
-        "property",
-        "claim",
-        "proof",
-        "witness",
-        "about",
-    ];
-    Fields::of(value, &keys)
+    value.fields("format version model arithmetic series region property claim proof witness about")
 }
 
 fn check_value(model: &Model, value: &Value, deadline: Deadline) -> Result<(Holds, String), Fault> {
     let fields = top(value)?;
     if fields.text("format")? != "gains-certificate" {
-        return Err(Fault::Malformed("not a certificate".into()));
+        return Err(bad("not a certificate"));
     }
     if fields.get("version")? != &Value::Integer(1) {
-        return Err(Fault::Malformed("a version that is not known".into()));
+        return Err(bad("a version that is not known"));
     }
     if fields.get("model")? != &Value::Bytes(&model.hash) {
         return Err(Fault::wrong("the certificate is about another model file"));
     }
     let arithmetic = fields.text("arithmetic")?;
     if arithmetic != "real" {
-        return Err(Fault::Malformed(format!("the arithmetic `{}` cannot be checked", shown(arithmetic))));
+        return Err(bad(format!("the arithmetic `{}` cannot be checked", shown(arithmetic))));
     }
-    let question = question(model, &fields, deadline)?;
+    let question = question(model, fields, deadline)?;
     let about = question.about();
     let holds = match (fields.text("claim")?, fields.find("proof"), fields.find("witness")) {
         ("verified", Some(proof), None) => {
@@ -185,7 +158,7 @@ fn check_value(model: &Model, value: &Value, deadline: Deadline) -> Result<(Hold
         ("falsified", None, Some(witness)) => {
             witness::check(&question, witness).map(Holds::Falsified).map_err(|fault| fault.within("witness"))
         }
-        _ => Err(Fault::Malformed("neither a proof nor a witness, as claimed".into())),
+        _ => Err(bad("neither a proof nor a witness, as claimed")),
     };
     // What is not bounded in time is no falsehood.
     let holds = holds.map_err(|fault| if deadline.is_past() { Fault::Late } else { fault });

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::cbor::Value;
-use crate::certificate::{Ball, Fields, Property, Way, ends, list, shown, tangent, ways_of};
+use crate::certificate::{Ball, Property, Way, tangent};
 use crate::fault::{Deadline, Fault};
 use crate::form_proof;
-use crate::graph::{Graph, LINES, Limits};
+use crate::graph::{Graph, LINES};
 use crate::interval::{Interval, add_down};
-use crate::network::{Network, Ode, Operator};
-use crate::rows::{Linear, Row, Tangents, Values, back, fits};
+use crate::network::{Network, Operator};
+use crate::rows::{Linear, Row, Tangents, Values, back};
 use crate::rules::{Region, image, meet};
+use crate::value::{Fields, Value, bad, fits, shown};
 
 /// What a proof is about.
 pub struct Question {
@@ -45,22 +45,20 @@ impl Question {
         // The same but for the rounding of their ends.
         let same = least >= widest * (1.0 - 1e-9) || varying == 0;
         let by = if same { widest.to_string() } else { format!("{least} to {widest}") };
-        let reach = |ball: &Ball| ball.scales.iter().copied().fold(0.0, f64::max);
-        let ball = self.ball.as_ref().map(|ball| {
-            format!(" in a ball of the norm {} that reaches as far as {}", ball.norm, reach(ball))
+        let ball = self.ball.as_ref().map_or(String::new(), |ball| {
+            let reach = ball.scales.iter().copied().fold(0.0, f64::max);
+            format!(" in a ball of the norm {} that reaches as far as {reach}", ball.norm)
         });
-        let ball = ball.unwrap_or_default();
         let rows = &self.property.rows;
-        let asked = match self.property.leader() {
-            Some(leader) => format!("output {leader} is the largest of {}", rows[0].coefficients.len()),
-            None => format!("a condition on {} linear functions of the outputs", rows.len()),
-        };
-        let asked = match &self.property.errors {
-            Some((_, limit)) => {
+        let asked = match (&self.property.errors, self.property.leader()) {
+            (Some((_, limit)), _) => {
                 let observed = rows[0].coefficients.iter().filter(|a| **a != 0.0).count();
                 format!("the mean error of {observed} forecast values is below {limit}")
             }
-            None => asked,
+            (None, Some(leader)) => {
+                format!("output {leader} is the largest of {}", rows[0].coefficients.len())
+            }
+            (None, None) => format!("a condition on {} linear functions of the outputs", rows.len()),
         };
         format!("{varying} of {all} inputs vary by {by}{ball}; {asked}")
     }
@@ -69,26 +67,16 @@ impl Question {
 /// Most intervals that are kept at a time: 400 MB.
 const MAX_INTERVALS: usize = 25_000_000;
 
-/// Keys of a claimed box.
-const CLAIM: [&str; 6] = ["value", "lower", "upper", "lower_by", "upper_by", "ways"];
-
-/// What is split.
-#[derive(Clone, Copy, PartialEq)]
-enum Split {
-    /// Of the network, also an input.
-    Neuron {
-        value: usize,
-    },
-    Start {
-        ode: usize,
-        value: usize,
-    },
-}
+/// Keys of a claimed box, and of a graph.
+const CLAIM: &str = "value lower upper lower_by upper_by ways";
+const GRAPH: &str = "ode form vertices end";
 
 /// One side of a split.
 #[derive(Clone, Copy)]
 struct Constraint {
-    split: Split,
+    /// The ODE of whose dynamics a value is split, at its start; else it is one of the network.
+    start: Option<usize>,
+    value: usize,
     entry: usize,
     at: f64,
     above: bool,
@@ -142,7 +130,7 @@ pub struct Count {
 /// Checks a proof.
 pub fn check(question: &Question, proof: &Value) -> Result<Count, Fault> {
     let network = &question.network;
-    let boxes = network.nodes.iter().map(|node| vec![Interval::ALL; node.shape.count()]).collect();
+    let boxes = network.unknown();
     let shown = vec![false; question.property.rows.len()];
     let (constraints, cuts, tangents) = (vec![], vec![], Tangents::default());
     let known = Known { boxes, graphs: BTreeMap::new(), constraints, cuts, shown, tangents };
@@ -165,8 +153,8 @@ impl Checker<'_> {
         let boxes: usize = above.boxes.iter().map(Vec::len).sum();
         let cuts: usize = above.cuts.iter().flat_map(|cut| cut.on.values()).map(Vec::len).sum();
         // Once for the node itself, once for the part of it that a split goes on with.
-        let (room, kept) = (self.room, 2 * (boxes + cuts + LINES * self.question.network.pieced()));
-        self.room = room.checked_sub(kept).ok_or_else(|| Fault::Malformed("too deep a tree".into()))?;
+        let (room, kept) = (self.room, 2 * (boxes + cuts + LINES * self.question.network.sloped()));
+        self.room = room.checked_sub(kept).ok_or_else(|| bad("too deep a tree"))?;
         let holds = self.node_in_room(value, above);
         self.room = room;
         holds
@@ -174,9 +162,9 @@ impl Checker<'_> {
 
     fn node_in_room(&mut self, value: &Value, above: &Known) -> Result<(), Fault> {
         self.count.nodes += 1;
-        let fields = Fields::of(value, &["boxes", "graphs", "lines", "cuts", "rows", "forms", "split"])?;
+        let fields = value.fields("boxes graphs lines cuts rows forms split")?;
         let mut known = above.clone();
-        match self.work(&fields, &mut known) {
+        match self.work(fields, &mut known) {
             // The region is not empty: only cases of it may be.
             Err(Fault::Empty) if known.constraints.is_empty() => {
                 return Err(Fault::wrong("no input is left"));
@@ -188,7 +176,7 @@ impl Checker<'_> {
             return Ok(());
         }
         if let Some(graphs) = fields.find("forms") {
-            let graphs = list(graphs)?;
+            let graphs = graphs.list()?;
             let inputs = &known.boxes[..self.question.network.inputs()];
             // An interval is two numbers.
             let room = 2 * self.room;
@@ -202,27 +190,25 @@ impl Checker<'_> {
     }
 
     /// Cuts, over what is known from above and by the splits, then boxes and graphs, then rows.
-    fn work(&mut self, fields: &Fields, known: &mut Known) -> Result<(), Fault> {
+    fn work(&mut self, fields: Fields, known: &mut Known) -> Result<(), Fault> {
         let network: &Network = &self.question.network;
-        let claims = by_value(fields.list("boxes")?, "value", &CLAIM, network)?;
-        let graphs = by_value(fields.list("graphs")?, "ode", &["ode", "form", "vertices", "end"], network)?;
+        let claims = by_value(fields, "boxes", "value", CLAIM, network)?;
+        let graphs = by_value(fields, "graphs", "ode", GRAPH, network)?;
         for index in 0..network.nodes.len() {
             cut_by_splits(index, known)?;
         }
-        for (i, cut) in fields.list("cuts")?.iter().enumerate() {
-            let cut = self.cut(cut, known).map_err(|fault| fault.within(format!("cut {i}")))?;
+        fields.each("cuts", |cut| {
+            let cut = self.cut(cut, known).map_err(|fault| fault.within("a cut"))?;
             let kept = cut.on.values().map(Vec::len).sum();
-            self.room =
-                self.room.checked_sub(kept).ok_or_else(|| Fault::Malformed("too many cuts".into()))?;
+            self.room = self.room.checked_sub(kept).ok_or_else(|| bad("too many cuts"))?;
             known.cuts.push(cut);
-        }
-        for line in fields.list("lines")? {
-            let [value, below, above] = list(line)? else {
-                return Err(Fault::Malformed("lines of other than three items".into()));
-            };
-            let (value, slopes) = tangent([value, below, above], network)?;
+            Ok(())
+        })?;
+        fields.each("lines", |line| {
+            let (value, slopes) = tangent(line.items::<3>()?.each_ref(), network)?;
             known.tangents.give(value, slopes);
-        }
+            Ok(())
+        })?;
         for index in 0..network.nodes.len() {
             self.question.deadline.check()?;
             self.value(index, graphs.get(&index).copied(), known)
@@ -232,48 +218,36 @@ impl Checker<'_> {
                     .map_err(|fault| fault.within(format!("the box of value {index}")))?;
             }
         }
-        for row in fields.list("rows")? {
-            self.row(row, known)?;
-        }
+        fields.each("rows", |row| self.row(row, known))?;
         Ok(())
     }
 
     /// The box of a value, by its rule, what the node above knew, and splits on it.
     fn value(&mut self, index: usize, graph: Option<&Value>, known: &mut Known) -> Result<(), Fault> {
         let network: &Network = &self.question.network;
-        let fresh = match &network.nodes[index].operator {
-            Operator::Input => self.question.inputs[index].clone(),
-            Operator::Ode(ode) => self.ode(index, ode, graph, known)?,
-            _ if graph.is_some() => return Err(Fault::Malformed("a graph where there is no ODE".into())),
+        let fresh = match (&network.nodes[index].operator, graph) {
+            (Operator::Ode(_), Some(graph)) => self.ode(index, graph, known)?,
+            (_, Some(_)) => return Err(bad("a graph where there is no ODE")),
+            (Operator::Input, _) => self.question.inputs[index].clone(),
             _ => image(network, index, &known.boxes, Interval::ZERO, self.question.deadline),
         };
         known.boxes[index] = meet(&fresh, &known.boxes[index])?;
         cut_by_splits(index, known)
     }
 
-    /// The end of an ODE's graph; all numbers if it has none.
-    fn ode(
-        &mut self,
-        index: usize,
-        ode: &Ode,
-        graph: Option<&Value>,
-        known: &mut Known,
-    ) -> Result<Region, Fault> {
-        let Some(graph) = graph else { return Ok(vec![Interval::ALL; ode.dynamics.nodes[0].shape.count()]) };
+    /// The end of an ODE's graph.
+    fn ode(&mut self, index: usize, graph: &Value, known: &mut Known) -> Result<Region, Fault> {
+        let network: &Network = &self.question.network;
+        let ode = network.ode(index).ok_or_else(|| bad("no ODE"))?;
         let mut starts: Option<Vec<Region>> = None;
         for constraint in &known.constraints {
-            if let Split::Start { ode: which, value } = constraint.split
-                && which == index
-            {
-                let all = || {
-                    ode.dynamics.nodes.iter().map(|node| vec![Interval::ALL; node.shape.count()]).collect()
-                };
-                constraint.cut(&mut starts.get_or_insert_with(all)[value])?;
+            if constraint.start == Some(index) {
+                constraint
+                    .cut(&mut starts.get_or_insert_with(|| ode.dynamics.unknown())[constraint.value])?;
             }
         }
-        let argument = &known.boxes[self.question.network.nodes[index].arguments[0]];
-        let limits = Limits { room: self.room, deadline: self.question.deadline };
-        let graph = Graph::check(graph, ode, argument, starts.as_deref(), limits)?;
+        let argument = &known.boxes[network.nodes[index].arguments[0]];
+        let graph = Graph::check(graph, ode, argument, starts, self.room, self.question.deadline)?;
         self.room -= graph.intervals;
         let (vertices, edges) = graph.size();
         self.count.vertices += vertices;
@@ -285,35 +259,28 @@ impl Checker<'_> {
 
     /// A box that is claimed, entry by entry, because rows say so.
     fn claim(&mut self, claim: &Value, value: usize, known: &mut Known) -> Result<(), Fault> {
-        let fields = Fields::of(claim, &CLAIM)?;
-        let network: &Network = &self.question.network;
-        let count = network.nodes[value].shape.count();
-        let ways: Vec<Way> =
-            fields.list("ways")?.iter().map(|way| self.way(way, known)).collect::<Result<_, _>>()?;
+        let (fields, count) = (claim.fields(CLAIM)?, self.question.network.length(value));
+        let ways = fields.each("ways", |way| self.way(way, known))?;
         let mut better = known.boxes[value].clone();
         for (side, sign) in [("lower", 1.0), ("upper", -1.0)] {
-            let (bounds, by) = (ends(fields.get(side)?)?, ways_of(fields.get(&format!("{side}_by"))?)?);
+            let (bounds, by) =
+                (fields.read(side, Value::ends)?, fields.read(&format!("{side}_by"), Value::ways)?);
             fits(&bounds, count, side)?;
             fits(&by, count, "ways of entries")?;
             for entry in (0..count).filter(|entry| by[*entry] != 65535.0) {
-                let way =
-                    ways.get(by[entry] as usize).filter(|_| by[entry].fract() == 0.0 && by[entry] >= 0.0);
-                let way = way.ok_or_else(|| Fault::Malformed(format!("{side} {entry}: no such way")))?;
+                let way = ways
+                    .get(by[entry] as usize)
+                    .ok_or_else(|| bad(format!("{side} {entry}: no such way")))?;
                 let mut coefficients = vec![0.0; count];
                 coefficients[entry] = sign;
                 let bound = self.pull(value, Linear { coefficients, constant: 0.0 }, way, known)?;
                 let claimed = sign * bounds[entry];
                 if bound < claimed || !claimed.is_finite() {
-                    return Err(Fault::refused(
-                        format!("{side} end of entry {entry} is too tight"),
-                        claimed - bound,
-                    ));
+                    let what = format!("{side} end of entry {entry} is too tight");
+                    return Err(Fault::refused(what, claimed - bound));
                 }
-                let claimed = match side {
-                    "lower" => Interval { low: bounds[entry], high: f64::INFINITY },
-                    _ => Interval { low: f64::NEG_INFINITY, high: bounds[entry] },
-                };
-                better[entry] = better[entry].meet(claimed).ok_or(Fault::Empty)?;
+                let claimed = Interval { low: claimed, high: f64::INFINITY };
+                better[entry] = better[entry].meet(sign * claimed).ok_or(Fault::Empty)?;
             }
         }
         known.boxes[value] = better;
@@ -326,25 +293,22 @@ impl Checker<'_> {
 
     /// A row of the property.
     fn row(&mut self, value: &Value, known: &mut Known) -> Result<(), Fault> {
-        let fields = Fields::of(value, &["row", "way", "bound"])?;
-        let property = &self.question.property;
-        let which = fields.index("row", property.rows.len())?;
-        let place = || format!("row {which}");
-        let way = self.way(fields.get("way")?, known).map_err(|fault| fault.within(place()))?;
-        let row = &property.rows[which];
+        let fields = value.fields("row way bound")?;
+        let which = fields.index("row", self.question.property.rows.len())?;
+        let row = &self.question.property.rows[which];
         let start = Linear { coefficients: row.coefficients.clone(), constant: row.constant.low };
-        let output = self.question.network.output;
-        let (bound, claimed) = (
-            self.pull(output, start, &way, known).map_err(|fault| fault.within(place()))?,
-            fields.number("bound")?,
-        );
+        let claimed = fields.read("bound", Value::number)?;
+        let bound = fields.read("way", |way| {
+            let way = self.way(way, known)?;
+            self.pull(self.question.network.output, start, &way, known)
+        });
+        let place = |fault: Fault| fault.within(format!("row {which}"));
+        let bound = bound.map_err(place)?;
         if bound < claimed {
-            return Err(
-                Fault::refused("the row does not reach its bound, missed", claimed - bound).within(place())
-            );
+            return Err(place(Fault::refused("the row does not reach its bound, missed", claimed - bound)));
         }
         if claimed <= 0.0 {
-            return Err(Fault::refused("its bound is not above 0, missed", -claimed).within(place()));
+            return Err(place(Fault::refused("its bound is not above 0, missed", -claimed)));
         }
         known.shown[which] = true;
         Ok(())
@@ -352,11 +316,11 @@ impl Checker<'_> {
 
     /// A row on the inputs that is nowhere positive in this part.
     fn cut(&mut self, value: &Value, known: &Known) -> Result<Row, Fault> {
-        let fields = Fields::of(value, &["constraint", "way"])?;
+        let fields = value.fields("constraint way")?;
         let constraint = known.constraints[fields.index("constraint", known.constraints.len())?];
         let way = self.way(fields.get("way")?, known)?;
         if !way.stops.is_empty() || !way.multipliers.is_empty() || !way.cuts.is_empty() {
-            return Err(Fault::Malformed("a way of a cut with stops, multipliers or cuts".into()));
+            return Err(bad("a way of a cut with stops, multipliers or cuts"));
         }
         let (value, row) = self.constraint_row(&constraint, 1.0, known)?;
         self.back(value, row, &way, known)
@@ -370,22 +334,14 @@ impl Checker<'_> {
         factor: f64,
         known: &Known,
     ) -> Result<(usize, Linear), Fault> {
-        let network: &Network = &self.question.network;
-        let length = |value: usize| network.nodes[value].shape.count();
-        match constraint.split {
-            Split::Neuron { value } => Ok((value, constraint.nowhere_positive(length(value), factor))),
-            Split::Start { ode: which, value } => {
-                let Operator::Ode(ode) = &network.nodes[which].operator else {
-                    return Err(Fault::wrong("no ODE"));
-                };
-                let graph = known
-                    .graphs
-                    .get(&which)
-                    .ok_or_else(|| Fault::wrong("no graph for the start of that ODE yet"))?;
-                let row = constraint.nowhere_positive(ode.dynamics.nodes[value].shape.count(), factor);
-                Ok((network.nodes[which].arguments[0], graph.face(ode, value, row)))
-            }
-        }
+        let (network, value): (&Network, usize) = (&self.question.network, constraint.value);
+        let Some(which) = constraint.start else {
+            return Ok((value, constraint.nowhere_positive(network.length(value), factor)));
+        };
+        let known = network.ode(which).zip(known.graphs.get(&which));
+        let (ode, graph) = known.ok_or_else(|| Fault::wrong("no graph for the start of that ODE yet"))?;
+        let row = constraint.nowhere_positive(ode.dynamics.length(value), factor);
+        Ok((network.nodes[which].arguments[0], graph.face(ode, value, row)))
     }
 
     /// The least value of a function of `value` in this part, by a way.
@@ -457,39 +413,32 @@ impl Checker<'_> {
     /// Both parts of a case distinction.
     fn split(&mut self, value: &Value, known: &Known) -> Result<(), Fault> {
         let network: &Network = &self.question.network;
-        let fields = Fields::of(value, &["kind", "at", "entry", "parts", "input", "value", "ode"])?;
-        let count = network.nodes.len();
-        let (split, entries) = match fields.text("kind")? {
+        let fields = value.fields("kind at entry parts input value ode")?;
+        let index = |key: &str, limit: usize| fields.index(key, limit);
+        let (start, value, entries) = match fields.text("kind")? {
             "input" => {
-                let value = fields.index("input", network.inputs())?;
-                (Split::Neuron { value }, network.nodes[value].shape.count())
+                let value = index("input", network.inputs())?;
+                (None, value, network.length(value))
             }
             "neuron" => {
-                let value = fields.index("value", count)?;
-                (Split::Neuron { value }, network.nodes[value].shape.count())
+                let value = index("value", network.nodes.len())?;
+                (None, value, network.length(value))
             }
             "start" => {
-                let which = fields.index("ode", count)?;
-                let Operator::Ode(ode) = &network.nodes[which].operator else {
-                    return Err(Fault::Malformed("a start where there is no ODE".into()));
-                };
-                let value = fields.index("value", ode.dynamics.nodes.len())?;
-                if value == 0 {
-                    return Err(Fault::Malformed("a split of the state itself".into()));
+                let which = index("ode", network.nodes.len())?;
+                let ode = network.ode(which).ok_or_else(|| bad("a start where there is no ODE"))?;
+                match index("value", ode.dynamics.nodes.len())? {
+                    0 => return Err(bad("a split of the state itself")),
+                    value => (Some(which), value, ode.dynamics.length(value)),
                 }
-                (Split::Start { ode: which, value }, ode.dynamics.nodes[value].shape.count())
             }
-            other => {
-                return Err(Fault::Malformed(format!("splits of the kind `{}` are unknown", shown(other))));
-            }
+            other => return Err(bad(format!("splits of the kind `{}` are unknown", shown(other)))),
         };
-        let (entry, at) = (fields.index("entry", entries)?, fields.number("at")?);
-        let [below, above] = list(fields.get("parts")?)? else {
-            return Err(Fault::wrong("a split has two parts"));
-        };
+        let (entry, at) = (fields.index("entry", entries)?, fields.read("at", Value::number)?);
+        let [below, above] = fields.read("parts", Value::items)?;
         for (part, above, name) in [(below, false, "below"), (above, true, "above")] {
             let mut known = known.clone();
-            known.constraints.push(Constraint { split, entry, at, above });
+            known.constraints.push(Constraint { start, value, entry, at, above });
             self.node(part, &known).map_err(|fault| fault.within(name))?;
         }
         Ok(())
@@ -498,29 +447,26 @@ impl Checker<'_> {
 
 /// Cuts the box of a value by all splits on it.
 fn cut_by_splits(index: usize, known: &mut Known) -> Result<(), Fault> {
-    for constraint in &known.constraints {
-        match constraint.split {
-            Split::Neuron { value } if value == index => constraint.cut(&mut known.boxes[index])?,
-            _ => {}
-        }
-    }
-    Ok(())
+    let on_it = |constraint: &&Constraint| constraint.start.is_none() && constraint.value == index;
+    known.constraints.iter().filter(on_it).try_for_each(|constraint| constraint.cut(&mut known.boxes[index]))
 }
 
 /// Maps of a list by the value they are about, which grows from one to the next.
 fn by_value<'v, 'a>(
-    items: &'v [Value<'a>],
+    fields: Fields<'v, 'a>,
+    list: &str,
     key: &str,
-    keys: &[&str],
+    keys: &str,
     network: &Network,
 ) -> Result<BTreeMap<usize, &'v Value<'a>>, Fault> {
     let mut found = BTreeMap::new();
-    for item in items {
-        let which = Fields::of(item, keys)?.index(key, network.nodes.len())?;
+    fields.each(list, |item| {
+        let which = item.fields(keys)?.index(key, network.nodes.len())?;
         if found.last_key_value().is_some_and(|(last, _)| *last >= which) {
-            return Err(Fault::Malformed(format!("`{key}` does not grow at {which}")));
+            return Err(bad(format!("`{key}` does not grow at {which}")));
         }
         found.insert(which, item);
-    }
+        Ok(())
+    })?;
     Ok(found)
 }

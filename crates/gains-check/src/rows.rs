@@ -7,11 +7,12 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use crate::affine::Affine;
 use crate::curve::{Curve, Line};
-use crate::fault::{Deadline, Fault};
-use crate::interval::{Dot, Interval, add_down, mul_down};
+use crate::fault::Deadline;
+use crate::interval::{Dot, Interval, add_down, mul_down, mul_up};
 use crate::network::{Network, Operator};
-use crate::rules::{Leader, Region};
+use crate::rules::{Leader, Region, blend_at};
 use crate::steps::Stage;
 
 /// A linear function of one value.
@@ -102,67 +103,66 @@ impl Row {
 
 /// What a row has to know of the values it goes over.
 pub trait Knowledge {
-    /// The box of a value.
-    fn boxes(&self, index: usize) -> &Region;
+    /// The boxes of all values.
+    fn boxes(&self) -> &[Region];
     /// What an affine map adds to row `row` besides W x: bias and time.
-    fn shift(&self, index: usize, row: usize) -> Interval;
-    /// Lines below and above the activation that makes a value, for entry `entry`.
-    fn lines(&self, index: usize, entry: usize, curve: Curve) -> (Line, Line);
-    /// Planes below and above the product (or the maximum, if that makes value `index`) of two of its arguments, for entry
-    /// `entry`.
-    fn planes(&self, index: usize, of: (usize, usize), entry: usize) -> (Plane, Plane);
+    fn shift(&self, map: &Affine, row: usize) -> Interval;
+    /// Planes over the arguments below and above what entry `entry` of value `index` is, which is made of these entries alone.
+    fn planes(&self, index: usize, entry: usize) -> (Plane, Plane);
 }
 
-/// `x` times the first argument plus `y` times the second one plus `constant`.
+/// `constant` plus a slope times each of up to three arguments.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plane {
-    /// Slope in the first argument.
-    pub x: f64,
-    /// Slope in the second one.
-    pub y: f64,
-    /// Value where both are zero.
+    /// The slopes.
+    pub slopes: [f64; 3],
+    /// Value where all are zero.
     pub constant: f64,
 }
 
 impl Plane {
-    /// With these slopes above a function (or below it) in the four corners of a rectangle, where its values are given.
-    fn at_corners(
-        (x, y): (Interval, Interval),
-        slopes: (f64, f64),
-        above: bool,
-        value: impl Fn(f64, f64) -> Interval,
-    ) -> Self {
-        let corners = [(x.low, y.low), (x.low, y.high), (x.high, y.low), (x.high, y.high)];
-        let rest = corners
-            .map(|(p, q)| value(p, q) - (slopes.0 * Interval::point(p) + slopes.1 * Interval::point(q)));
-        let constant = match above {
-            true => rest.iter().map(|rest| rest.high).fold(f64::NEG_INFINITY, f64::max),
-            false => rest.iter().map(|rest| rest.low).fold(f64::INFINITY, f64::min),
-        };
-        Self { x: slopes.0, y: slopes.1, constant }
-    }
-
-    /// Planes below and above x y. What is left of it beside a plane is linear in x and in y: least and largest in corners.
-    fn of_product(x: Interval, y: Interval) -> (Self, Self) {
-        let (slopes, product) = ((y.middle(), x.middle()), |p: f64, q: f64| p * Interval::point(q));
-        let plane = |above: bool| Self::at_corners((x, y), slopes, above, product);
-        (plane(false), plane(true))
-    }
-
-    /// Planes below and above max(x, y): both arguments are below, and since it is convex, what is above in corners is.
-    fn of_maximum(x: Interval, y: Interval) -> (Self, Self) {
-        let first = Self { x: 1.0, y: 0.0, constant: 0.0 };
-        let second = Self { x: 0.0, y: 1.0, constant: 0.0 };
-        match Leader::of(x, y) {
-            Leader::First => return (first, first),
-            Leader::Second => return (second, second),
-            Leader::Either => {}
+    /// The planes with these slopes below and above a function that is least and largest beside any plane in corners, as those
+    /// are that are linear in each argument.
+    fn at_corners<const N: usize>(
+        boxes: [Interval; N],
+        slopes: [f64; N],
+        value: impl Fn([f64; N]) -> Interval,
+    ) -> (Self, Self) {
+        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+        for corner in 0..1 << N {
+            let mut at = [0.0; N];
+            for (i, x) in boxes.iter().enumerate() {
+                at[i] = if corner >> i & 1 == 0 { x.low } else { x.high };
+            }
+            let terms = at.iter().zip(slopes).map(|(&x, slope)| slope * Interval::point(x));
+            let rest = value(at) - terms.fold(Interval::ZERO, |sum, term| sum + term);
+            (low, high) = (low.min(rest.low), high.max(rest.high));
         }
-        let below = if x.middle() >= y.middle() { first } else { second };
-        (below, Self::above_maximum(x, y))
+        let mut all = [0.0; 3];
+        all[..N].copy_from_slice(&slopes);
+        (Self { slopes: all, constant: low }, Self { slopes: all, constant: high })
+    }
+
+    /// The plane that is argument `i`.
+    fn argument(i: usize) -> Self {
+        let mut plane = Self { slopes: [0.0; 3], constant: 0.0 };
+        plane.slopes[i] = 1.0;
+        plane
+    }
+
+    /// Planes below and above max(x, y): both arguments are below.
+    fn of_maximum(x: Interval, y: Interval) -> (Self, Self) {
+        match Leader::of(x, y) {
+            Leader::First => (Self::argument(0), Self::argument(0)),
+            Leader::Second => (Self::argument(1), Self::argument(1)),
+            Leader::Either => {
+                (Self::argument(usize::from(x.middle() < y.middle())), Self::above_maximum(x, y))
+            }
+        }
     }
 
     /// The mean of the planes through the corner where both are least and its two neighbours, and where both are largest.
+    /// A maximum is convex: what is above it in corners is.
     fn above_maximum(x: Interval, y: Interval) -> Self {
         let slope = |along: Interval, other: f64| {
             let slope = (along.high.max(other) - along.low.max(other)) / (along.high - along.low);
@@ -170,124 +170,55 @@ impl Plane {
         };
         let mean =
             |along: Interval, other: Interval| 0.5 * slope(along, other.low) + 0.5 * slope(along, other.high);
-        let larger = |p: f64, q: f64| Interval::point(p.max(q));
-        Self::at_corners((x, y), (mean(x, y), mean(y, x)), true, larger)
+        Self::at_corners([x, y], [mean(x, y), mean(y, x)], |[p, q]| Interval::point(p.max(q))).1
     }
 
-    /// From a plane above a function to one below minus that function.
-    fn negated(self) -> Self {
-        Self { x: -self.x, y: -self.y, constant: -self.constant }
-    }
-
-    /// From a plane above max(−x, −y), as a function of −x and −y, to one below min(x, y), as a function of x and y.
-    fn below_minimum(self) -> Self {
-        Self { constant: -self.constant, ..self }
+    fn of_line(line: Line) -> Self {
+        Self { slopes: [line.slope, 0.0, 0.0], constant: line.intercept }
     }
 }
 
 /// Moves a function of value `index` to its arguments.
 pub fn back(network: &Network, index: usize, row: &mut Row, of: Vec<f64>, known: &impl Knowledge) {
-    let node = &network.nodes[index];
-    match &node.operator {
-        Operator::Input | Operator::Ode(_) => {}
-        Operator::Affine(matrix) => {
-            let argument = node.arguments[0];
-            let mut sums = vec![Dot::default(); matrix.inputs];
-            let mut constant = 0.0;
-            for (output, &a) in of.iter().enumerate().filter(|(_, a)| **a != 0.0) {
-                for (column, weight) in matrix.row(output) {
+    let (node, boxes) = (&network.nodes[index], known.boxes());
+    let used = || of.iter().copied().enumerate().filter(|(_, a)| *a != 0.0);
+    let mut constant = 0.0;
+    // By entry of the first argument, of the second, and so on.
+    let lengths = || node.arguments.iter().map(|&argument| network.length(argument));
+    let coefficients: Vec<Interval> = match &node.operator {
+        Operator::Input | Operator::Ode(_) => return,
+        Operator::Affine(map) => {
+            let mut sums = vec![Dot::default(); lengths().sum()];
+            for (entry, a) in used() {
+                for (column, weight, off) in map.row(entry) {
                     sums[column].add(a, weight);
-                }
-                constant = add_down(constant, (a * known.shift(index, output)).low);
-            }
-            let sums = sums.into_iter().map(|sum| match matrix.divisor {
-                Some(divisor) => sum.interval() / Interval::point(divisor),
-                None => sum.interval(),
-            });
-            let boxes = known.boxes(argument);
-            row.add(argument, Linear::settle(sums, constant, boxes), boxes);
-        }
-        Operator::Scale(factors, _) => {
-            let argument = node.arguments[0];
-            let constant =
-                of.iter().enumerate().map(|(i, &a)| (a * known.shift(index, i)).low).fold(0.0, add_down);
-            let products = of.iter().zip(factors).map(|(&a, &factor)| a * factor);
-            let boxes = known.boxes(argument);
-            row.add(argument, Linear::settle(products, constant, boxes), boxes);
-        }
-        Operator::Curve(curve) => {
-            let argument = node.arguments[0];
-            let mut constant = 0.0;
-            let products: Vec<Interval> = (0..of.len())
-                .map(|entry| {
-                    let a = of[entry];
-                    if a == 0.0 {
-                        return Interval::ZERO;
+                    if off != 0.0 {
+                        sums[column].open(mul_up(a.abs(), off));
                     }
-                    let (lower, upper) = known.lines(index, entry, *curve);
-                    let line = if a > 0.0 { lower } else { upper };
-                    constant = nothing_if_nan(add_down(constant, mul_down(a, line.intercept)));
-                    a * Interval::point(line.slope)
-                })
-                .collect();
-            let boxes = known.boxes(argument);
-            row.add(argument, Linear::settle(products.into_iter(), constant, boxes), boxes);
+                }
+                constant = add_down(constant, (a * known.shift(map, entry)).low);
+            }
+            sums.into_iter().map(Dot::interval).collect()
         }
-        Operator::Product | Operator::Maximum => {
-            let mut constant = 0.0;
-            let none = || vec![Interval::ZERO; of.len()];
-            let (mut on_first, mut on_second) = (none(), none());
-            for (entry, &a) in of.iter().enumerate().filter(|(_, a)| **a != 0.0) {
-                let (lower, upper) = known.planes(index, (node.arguments[0], node.arguments[1]), entry);
-                let plane = if a > 0.0 { lower } else { upper };
+        _ => {
+            let mut products = vec![Interval::ZERO; lengths().sum()];
+            for (entry, a) in used() {
+                let (below, above) = known.planes(index, entry);
+                let plane = if a > 0.0 { below } else { above };
                 constant = nothing_if_nan(add_down(constant, mul_down(a, plane.constant)));
-                on_first[entry] = a * Interval::point(plane.x);
-                on_second[entry] = a * Interval::point(plane.y);
+                for (argument, slope) in plane.slopes.into_iter().enumerate().take(node.arguments.len()) {
+                    products[argument * of.len() + entry] = a * Interval::point(slope);
+                }
             }
-            for (&argument, on) in node.arguments.iter().zip([on_first, on_second]) {
-                let boxes = known.boxes(argument);
-                row.add(argument, Linear::settle(on.into_iter(), constant, boxes), boxes);
-                constant = 0.0;
-            }
+            products
         }
-        // g + u y − u g: planes beside both products.
-        Operator::Blend => {
-            let [u, g, y] = [node.arguments[0], node.arguments[1], node.arguments[2]];
-            let mut on = [(); 3].map(|()| vec![Interval::ZERO; of.len()]);
-            let mut constant = 0.0;
-            for (entry, &a) in of.iter().enumerate().filter(|(_, a)| **a != 0.0) {
-                let (old, new) = (known.planes(index, (u, y), entry), known.planes(index, (u, g), entry));
-                let (old, new) = if a > 0.0 { (old.0, new.1) } else { (old.1, new.0) };
-                let times = |x: Interval| a * x;
-                on[0][entry] = times(Interval::point(old.x) - Interval::point(new.x));
-                on[1][entry] = times(Interval::ONE - Interval::point(new.y));
-                on[2][entry] = times(Interval::point(old.y));
-                let constants = times(Interval::point(old.constant) - Interval::point(new.constant));
-                constant = nothing_if_nan(add_down(constant, constants.low));
-            }
-            for (argument, on) in [u, g, y].into_iter().zip(on) {
-                let boxes = known.boxes(argument);
-                row.add(argument, Linear::settle(on.into_iter(), constant, boxes), boxes);
-                constant = 0.0;
-            }
-        }
-        Operator::Sum(factors) => {
-            for (&argument, &factor) in node.arguments.iter().zip(factors) {
-                let (boxes, factor) = (known.boxes(argument), Interval::point(factor));
-                let on =
-                    of.iter().map(|&a| if factor == Interval::ONE { Interval::point(a) } else { a * factor });
-                row.add(argument, Linear::settle(on, 0.0, boxes), boxes);
-            }
-        }
-        Operator::Concat => {
-            let mut start = 0;
-            for &argument in &node.arguments {
-                let end = start + network.nodes[argument].shape.count();
-                let part = Linear { coefficients: of[start..end].to_vec(), constant: 0.0 };
-                row.add(argument, part, known.boxes(argument));
-                start = end;
-            }
-        }
+    };
+    let mut rest = &coefficients[..];
+    for (&argument, length) in node.arguments.iter().zip(lengths()) {
+        let (own, others) = rest.split_at(length);
+        let part = Linear::settle(own.iter().copied(), std::mem::take(&mut constant), &boxes[argument]);
+        row.add(argument, part, &boxes[argument]);
+        rest = others;
     }
 }
 
@@ -307,7 +238,7 @@ pub fn through_dynamics(network: &Network, value: usize, of: Linear, known: &imp
 #[derive(Clone, Debug, Default)]
 pub struct Slopes {
     /// Where no slope is given: 0 by the larger half of the box, 1 the flat one, 2 the steep one.
-    pub policy: u8,
+    pub policy: usize,
     /// Slopes of the entries of a value.
     pub given: BTreeMap<usize, Vec<f64>>,
 }
@@ -324,7 +255,7 @@ impl Slopes {
     }
 }
 
-/// Slopes of the lines beside functions made of pieces, and what came of them.
+/// Slopes of the lines beside functions that take them, and what came of them.
 #[derive(Clone, Debug, Default)]
 pub struct Tangents {
     /// Of the lines below and above the entries of a value; where none are given, the chord.
@@ -359,7 +290,7 @@ impl Tangents {
     }
 }
 
-/// Lines of the operators of a network, which an array of boxes belongs to.
+/// What is known of the values of a network.
 pub struct Values<'a> {
     /// The network.
     pub network: &'a Network,
@@ -369,47 +300,52 @@ pub struct Values<'a> {
     pub time: Interval,
     /// Slopes below kinks.
     pub slopes: &'a Slopes,
-    /// Slopes beside functions made of pieces.
+    /// Slopes beside functions that take them.
     pub tangents: &'a Tangents,
-    /// When to stop: from then on functions made of pieces, which take long, are not bounded any more.
+    /// When to stop: from then on functions that take long are not bounded any more.
     pub deadline: Deadline,
 }
 
 impl Knowledge for Values<'_> {
-    fn boxes(&self, index: usize) -> &Region {
-        &self.boxes[index]
+    fn boxes(&self) -> &[Region] {
+        self.boxes
     }
 
-    fn shift(&self, index: usize, row: usize) -> Interval {
-        match &self.network.nodes[index].operator {
-            Operator::Affine(matrix) => matrix.shift(row, self.time),
-            Operator::Scale(_, shifts) => shifts[row],
-            _ => Interval::ZERO,
-        }
+    fn shift(&self, map: &Affine, row: usize) -> Interval {
+        map.shift(row, self.time, true)
     }
 
-    fn lines(&self, index: usize, entry: usize, curve: Curve) -> (Line, Line) {
-        let x = self.boxes[self.network.nodes[index].arguments[0]][entry];
-        match curve {
-            Curve::Pieced(_) if self.deadline.is_past() => {
-                let line = |intercept| Line { slope: 0.0, intercept };
-                (line(f64::NEG_INFINITY), line(f64::INFINITY))
+    fn planes(&self, index: usize, entry: usize) -> (Plane, Plane) {
+        let node = &self.network.nodes[index];
+        let x = |i: usize| self.boxes[node.arguments[i]][entry];
+        match node.operator {
+            Operator::Curve(curve) => {
+                let (lower, upper) = match curve.takes_slopes() {
+                    true if self.deadline.is_past() => {
+                        let line = |intercept| Line { slope: 0.0, intercept };
+                        (line(f64::NEG_INFINITY), line(f64::INFINITY))
+                    }
+                    true => self.tangents.lines(index, entry, curve, x(0)),
+                    false => curve.lines(x(0), (self.slopes.wish(index, entry, x(0)), 0.0)),
+                };
+                (Plane::of_line(lower), Plane::of_line(upper))
             }
-            Curve::Pieced(_) => self.tangents.lines(index, entry, curve, x),
-            _ => curve.lines(x, (self.slopes.wish(index, entry, x), 0.0)),
-        }
-    }
-
-    fn planes(&self, index: usize, (x, y): (usize, usize), entry: usize) -> (Plane, Plane) {
-        let (x, y) = (self.boxes[x][entry], self.boxes[y][entry]);
-        match self.network.nodes[index].operator {
-            Operator::Maximum => Plane::of_maximum(x, y),
-            _ => Plane::of_product(x, y),
+            Operator::Maximum => Plane::of_maximum(x(0), x(1)),
+            Operator::Product => {
+                let slopes = [x(1).middle(), x(0).middle()];
+                Plane::at_corners([x(0), x(1)], slopes, |[p, q]| p * Interval::point(q))
+            }
+            // Planes beside u y and beside u g, which they share their slopes with.
+            _ => {
+                let [u, g, y] = [x(0), x(1), x(2)];
+                let slopes = [y.middle() - g.middle(), 1.0 - u.middle(), u.middle()];
+                Plane::at_corners([u, g, y], slopes, |[u, g, y]| blend_at(u, g, y))
+            }
         }
     }
 }
 
-/// Lines of the changes from one stage to the next.
+/// What is known of the changes from one stage to the next.
 pub struct Changes<'a> {
     /// The dynamics.
     pub network: &'a Network,
@@ -420,53 +356,48 @@ pub struct Changes<'a> {
 }
 
 impl Knowledge for Changes<'_> {
-    fn boxes(&self, index: usize) -> &Region {
-        &self.now.changes[index]
+    fn boxes(&self) -> &[Region] {
+        &self.now.changes
     }
 
-    fn shift(&self, index: usize, row: usize) -> Interval {
-        match &self.network.nodes[index].operator {
-            Operator::Affine(matrix) => {
-                matrix.time.get(row).map_or(Interval::ZERO, |&unit| (self.now.time - self.before.time) * unit)
-            }
-            _ => Interval::ZERO,
-        }
+    fn shift(&self, map: &Affine, row: usize) -> Interval {
+        map.shift(row, self.now.time - self.before.time, false)
     }
 
-    fn lines(&self, index: usize, entry: usize, curve: Curve) -> (Line, Line) {
-        let argument = self.network.nodes[index].arguments[0];
-        let slopes = curve.slopes(self.before.values[argument][entry].hull(self.now.values[argument][entry]));
-        let (d, change) = (self.now.changes[argument][entry], self.now.changes[index][entry]);
-        let lower = line_below_change(slopes, d, change);
-        // The change of −f has the slopes −[m, M].
-        let upper = line_below_change(-slopes, d, -change);
-        (lower, Line { slope: -upper.slope, intercept: -upper.intercept })
-    }
-
-    fn planes(&self, index: usize, (x, y): (usize, usize), entry: usize) -> (Plane, Plane) {
+    fn planes(&self, index: usize, entry: usize) -> (Plane, Plane) {
         let node = &self.network.nodes[index];
-        let (dx, dy) = (self.now.changes[x][entry], self.now.changes[y][entry]);
-        if let Operator::Maximum = node.operator {
-            let only = |x: f64, y: f64| (Plane { x, y, constant: 0.0 }, Plane { x, y, constant: 0.0 });
-            let both = (&self.before.values[..], &self.now.values[..]);
-            return match Leader::steady(both, &node.arguments, entry) {
-                Leader::First => only(1.0, 0.0),
-                Leader::Second => only(0.0, 1.0),
+        let of = |boxes: &[Region], i: usize| boxes[node.arguments[i]][entry];
+        let (before, now) = (&self.before.values[..], &self.now.values[..]);
+        let d = |i: usize| of(&self.now.changes, i);
+        // Below a function, and above it as below its opposite.
+        let both = |below: &dyn Fn(f64) -> Plane| {
+            let Plane { slopes, constant } = below(-1.0);
+            (below(1.0), Plane { slopes: slopes.map(|slope| -slope), constant: -constant })
+        };
+        match node.operator {
+            Operator::Maximum => match Leader::steady((before, now), &node.arguments, entry) {
+                Leader::First => (Plane::argument(0), Plane::argument(0)),
+                Leader::Second => (Plane::argument(1), Plane::argument(1)),
                 // From min(dx, dy) = −max(−dx, −dy) to max(dx, dy).
                 Leader::Either => {
-                    (Plane::above_maximum(-dx, -dy).below_minimum(), Plane::above_maximum(dx, dy))
+                    let below = Plane::above_maximum(-d(0), -d(1));
+                    (Plane { constant: -below.constant, ..below }, Plane::above_maximum(d(0), d(1)))
                 }
-            };
+            },
+            Operator::Curve(curve) => {
+                let slopes = curve.slopes(of(before, 0).hull(of(now, 0)));
+                let change = self.now.changes[index][entry];
+                both(&|sign| Plane::of_line(line_below_change(sign * slopes, d(0), sign * change)))
+            }
+            // x' dy + y dx: a line for each term.
+            Operator::Product => both(&|sign| {
+                let in_x = line_below_change(sign * of(before, 1), d(0), Interval::ALL);
+                let in_y = line_below_change(sign * of(now, 0), d(1), Interval::ALL);
+                let constant = nothing_if_nan(add_down(in_x.intercept, in_y.intercept));
+                Plane { slopes: [in_x.slope, in_y.slope, 0.0], constant }
+            }),
+            _ => both(&|_| Plane { slopes: [0.0; 3], constant: f64::NEG_INFINITY }),
         }
-        // x' dy + y dx: a line for each term.
-        let (new_x, old_y) = (self.now.values[x][entry], self.before.values[y][entry]);
-        let below = |sign: f64| {
-            let in_x = line_below_change(sign * old_y, dx, Interval::ALL);
-            let in_y = line_below_change(sign * new_x, dy, Interval::ALL);
-            let constant = nothing_if_nan(add_down(in_x.intercept, in_y.intercept));
-            Plane { x: in_x.slope, y: in_y.slope, constant }
-        };
-        (below(1.0), below(-1.0).negated())
     }
 }
 
@@ -490,12 +421,4 @@ fn line_below_change(slopes: Interval, d: Interval, change: Interval) -> Line {
     let at = |end: f64| nothing_if_nan(add_down(least(end), -above(end)));
     let intercept = at(d.low).min(at(d.high));
     if change.low > slope * d.middle() + intercept { flat } else { Line { slope, intercept } }
-}
-
-/// Refused unless the number of entries is right.
-pub fn fits<T>(numbers: &[T], expected: usize, what: &str) -> Result<(), Fault> {
-    match numbers.len() == expected {
-        true => Ok(()),
-        false => Err(Fault::Malformed(format!("{what}: {} numbers instead of {expected}", numbers.len()))),
-    }
 }

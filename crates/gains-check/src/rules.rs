@@ -16,42 +16,30 @@ pub fn image(
     deadline: Deadline,
 ) -> Region {
     let node = &network.nodes[index];
-    let argument = |i: usize| boxes[node.arguments[i]].iter();
+    let x = |i: usize| &boxes[node.arguments[i]];
     match &node.operator {
         Operator::Input | Operator::Ode(_) => vec![Interval::ALL; node.shape.count()],
-        Operator::Affine(matrix) => matrix.apply(&boxes[node.arguments[0]], time),
-        Operator::Scale(factors, shifts) => {
-            argument(0).zip(factors).zip(shifts).map(|((&x, &factor), &shift)| x * factor + shift).collect()
-        }
+        Operator::Affine(map) => map.apply(&network.arguments(index, boxes), time),
         Operator::Curve(curve) => {
             let image = |&x: &Interval| if deadline.is_past() { Interval::ALL } else { curve.image(x) };
-            argument(0).map(image).collect()
+            x(0).iter().map(image).collect()
         }
-        Operator::Sum(factors) => {
-            let terms = node.arguments.iter().zip(factors);
-            let terms = terms.map(|(&from, &by)| boxes[from].iter().map(|&x| x.times(by)).collect());
-            terms.reduce(|a: Region, b| each(&a, &b, |a, b| a + b)).unwrap_or_default()
-        }
-        Operator::Blend => {
-            let [u, new, old] = [0, 1, 2].map(|i| &boxes[node.arguments[i]]);
-            (0..u.len()).map(|i| blend(u[i], new[i], old[i])).collect()
-        }
-        Operator::Product => each(&boxes[node.arguments[0]], &boxes[node.arguments[1]], |x, y| x * y),
-        Operator::Maximum => each(&boxes[node.arguments[0]], &boxes[node.arguments[1]], Interval::max),
-        Operator::Concat => {
-            node.arguments.iter().flat_map(|&argument| boxes[argument].iter().copied()).collect()
-        }
+        Operator::Product => each(x(0), x(1), |x, y| x * y),
+        Operator::Maximum => each(x(0), x(1), Interval::max),
+        Operator::Blend => (0..x(0).len()).map(|i| blend(x(0)[i], x(1)[i], x(2)[i])).collect(),
     }
 }
 
-/// (1 − u) g + u y: grows with g and y, since u is from 0 to 1, and is linear in u, so it is least at an end of u.
+/// (1 − u) g + u y at a point.
+pub fn blend_at(u: f64, g: f64, y: f64) -> Interval {
+    (Interval::ONE - Interval::point(u)) * Interval::point(g) + u * Interval::point(y)
+}
+
+/// Blends grow with g and y, since u is from 0 to 1, and are linear in u, so they are least at an end of u.
 fn blend(u: Interval, g: Interval, y: Interval) -> Interval {
-    let at = |u: f64, g: f64, y: f64| {
-        (Interval::ONE - Interval::point(u)) * Interval::point(g) + u * Interval::point(y)
-    };
     let (first, last) = (u.low.clamp(0.0, 1.0), u.high.clamp(0.0, 1.0));
-    let low = at(first, g.low, y.low).low.min(at(last, g.low, y.low).low);
-    Interval::new(low, at(first, g.high, y.high).high.max(at(last, g.high, y.high).high))
+    let ends = |g: f64, y: f64| blend_at(first, g, y).hull(blend_at(last, g, y));
+    Interval::new(ends(g.low, y.low).low, ends(g.high, y.high).high)
 }
 
 /// Which of two numbers is the larger one wherever they are in their intervals.
@@ -93,47 +81,34 @@ pub fn change(
     deadline: Deadline,
 ) -> Region {
     let node = &network.nodes[index];
+    let of = |boxes: &[Region], i: usize| boxes[node.arguments[i]].clone();
     match &node.operator {
-        Operator::Affine(matrix) => {
-            let mut change = matrix.times(&changes[node.arguments[0]]);
-            for (entry, unit) in change.iter_mut().zip(&matrix.time) {
-                *entry = *entry + time * *unit;
-            }
-            change
-        }
-        Operator::Scale(factors, _) => {
-            changes[node.arguments[0]].iter().zip(factors).map(|(&d, &f)| d * f).collect()
-        }
+        Operator::Affine(map) => map.changes(&network.arguments(index, changes), time),
         Operator::Curve(curve) => {
-            let argument = node.arguments[0];
-            let both = before[argument].iter().zip(&now[argument]);
             let slopes = |x: Interval| if deadline.is_past() { Interval::ALL } else { curve.slopes(x) };
-            both.zip(&changes[argument]).map(|((&p, &q), &d)| slopes(p.hull(q)) * d).collect()
+            let both = each(&of(before, 0), &of(now, 0), Interval::hull);
+            each(&both, &of(changes, 0), |x, d| slopes(x) * d)
         }
         // x'y' − xy = x' (y' − y) + y (x' − x).
         Operator::Product => {
-            let (x, y) = (node.arguments[0], node.arguments[1]);
-            each(
-                &each(&now[x], &changes[y], |x, d| x * d),
-                &each(&before[y], &changes[x], |y, d| y * d),
-                |a, b| a + b,
-            )
+            let (new, old) = (
+                each(&of(now, 0), &of(changes, 1), |x, d| x * d),
+                each(&of(before, 1), &of(changes, 0), |y, d| y * d),
+            );
+            each(&new, &old, |a, b| a + b)
         }
         // A maximum changes by what one of both does, or by something in between.
         Operator::Maximum => {
-            let (x, y) = (node.arguments[0], node.arguments[1]);
+            let (dx, dy) = (of(changes, 0), of(changes, 1));
             let one = |entry: usize| match Leader::steady((before, now), &node.arguments, entry) {
-                Leader::First => changes[x][entry],
-                Leader::Second => changes[y][entry],
-                Leader::Either => changes[x][entry].hull(changes[y][entry]),
+                Leader::First => dx[entry],
+                Leader::Second => dy[entry],
+                Leader::Either => dx[entry].hull(dy[entry]),
             };
-            (0..changes[x].len()).map(one).collect()
+            (0..dx.len()).map(one).collect()
         }
-        // Only networks for series have them, outside of their ODE.
-        Operator::Blend => vec![Interval::ALL; node.shape.count()],
-        Operator::Input | Operator::Ode(_) | Operator::Sum(_) | Operator::Concat => {
-            image(network, index, changes, time, deadline)
-        }
+        // Only networks for series have blends, outside of their ODE.
+        Operator::Blend | Operator::Input | Operator::Ode(_) => vec![Interval::ALL; node.shape.count()],
     }
 }
 

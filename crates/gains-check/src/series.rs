@@ -1,71 +1,15 @@
 //! Networks for series: an encoder is laid out along the points of one series, and its decoder is read off at one time.
 
-use serde::{Deserialize, Serialize};
-
-use crate::cbor::Value;
-use crate::certificate::{Fields, bad, flags, floats};
+use crate::builder::{Builder, Places};
 use crate::curve::Curve;
 use crate::fault::Fault;
 use crate::interval::Interval;
-use crate::network::{Builder, Layer, Network, Operator, Places, Shape};
-use crate::rows::fits;
-use crate::rules::Region;
-use crate::safetensors::Tensors;
+use crate::model::Model;
+use crate::network::{Network, Operator, Shape};
+use crate::value::{Fields, Value, bad, read_json};
 
 /// Points that are closer together are not stepped between.
 const SAME_TIME: f64 = 1e-8;
-
-/// What a model file says of an encoder.
-#[derive(Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Encoder {
-    initial: Vec<Layer>,
-    dynamics: Vec<Layer>,
-    update: Vec<Layer>,
-    reset: Vec<Layer>,
-    candidate: Vec<Layer>,
-    latent: Vec<Layer>,
-    #[serde(default = "usual_lead")]
-    lead: f64,
-    #[serde(default)]
-    points: Points,
-}
-
-fn usual_lead() -> f64 {
-    0.01
-}
-
-#[derive(Deserialize, Serialize, Default, PartialEq)]
-#[serde(rename_all = "snake_case")]
-enum Points {
-    #[default]
-    Observed,
-    All,
-}
-
-/// The names of what a series consists of; networks for other inputs have none, or others.
-#[derive(Deserialize, Serialize, Default)]
-pub(crate) struct Task {
-    #[serde(default)]
-    features: Vec<String>,
-    #[serde(default)]
-    statics: Vec<String>,
-}
-
-/// A network for series, not laid out yet.
-pub struct Forecaster {
-    /// All weights.
-    pub(crate) tensors: Tensors,
-    /// What makes a latent state of a series.
-    pub(crate) encoder: Encoder,
-    /// The shape of that state.
-    pub(crate) latent: Shape,
-    /// How many features and statics there are.
-    pub(crate) task: Task,
-    /// What makes a forecast of the latent state.
-    pub(crate) layers: Vec<Layer>,
-}
-
 /// Most points of a series.
 const MAX_POINTS: usize = 100_000;
 
@@ -79,11 +23,25 @@ pub struct Series {
     target: f64,
 }
 
+/// A network for series, laid out for one, and where the series is observed, input by input from the second on.
+pub struct Laid {
+    /// The network.
+    pub network: Network,
+    observed: Vec<Vec<bool>>,
+}
+
 impl Series {
-    /// Points of the series in the order in which an encoder comes by: from the last to the first.
-    fn stops(&self, encoder: &Encoder) -> Vec<usize> {
-        let stops = (0..self.times.len()).rev();
-        stops.filter(|&point| encoder.points == Points::All || self.sees(point)).collect()
+    /// Reads what a certificate says of a series with so many features.
+    fn read(value: &Value, features: usize) -> Result<Self, Fault> {
+        let fields = value.fields("times observed target")?;
+        let times = fields.read("times", Value::floats)?;
+        if times.len() > MAX_POINTS || times.windows(2).any(|pair| pair[0] > pair[1]) {
+            return Err(bad("too many points, or times that fall"));
+        }
+        let entries = times.len().checked_mul(features).ok_or_else(|| bad("too many points"))?;
+        let observed = fields.get("observed")?.flags(entries, "observed")?;
+        let observed = observed.chunks(features.max(1)).map(<[bool]>::to_vec).collect();
+        Ok(Self { times, observed, target: fields.read("target", Value::number)? })
     }
 
     fn sees(&self, point: usize) -> bool {
@@ -91,159 +49,161 @@ impl Series {
     }
 }
 
-impl Forecaster {
-    /// Reads what a certificate says of a series.
-    pub fn series(&self, value: &Value) -> Result<Series, Fault> {
-        let fields = Fields::of(value, &["times", "observed", "target"])?;
-        let times = floats(fields.get("times")?)?;
-        if times.len() > MAX_POINTS {
-            return Err(bad("too many points"));
+impl Laid {
+    /// The network of a model for a series, with one input for what is known of it as a whole and one for every point on the
+    /// way where something is observed.
+    pub fn out(model: &Model, series: &Value) -> Result<Self, Fault> {
+        let description = read_json(&model.description).map_err(bad)?;
+        let description = description.open()?;
+        let task = description.get("task")?.open()?;
+        let names = |key: &str| task.each(key, Value::text).map(|names| names.len());
+        let (features, statics) = (names("features")?, names("statics")?);
+        let parts = "initial dynamics update reset candidate latent lead points";
+        let encoder = description.get("encoder")?.fields(parts)?;
+        let series = Series::read(series, features.max(1)).map_err(|fault| fault.within("series"))?;
+        let all = match encoder.or("points", "observed", Value::text)? {
+            "all" => true,
+            "observed" => false,
+            _ => return Err(bad("points that are neither all nor observed")),
+        };
+        // From the last point to the first.
+        let stops: Vec<usize> = (0..series.times.len()).rev().filter(|&i| all || series.sees(i)).collect();
+        let builder = Builder::new(&model.tensors, Places::Encoder);
+        let mut layout = Layout { encoder, builder };
+        layout.builder.input(Shape::vector(statics)?)?;
+        let seen: Vec<usize> = stops.iter().copied().filter(|&point| series.sees(point)).collect();
+        for _ in &seen {
+            layout.builder.input(Shape::vector(features)?)?;
         }
-        if times.windows(2).any(|pair| pair[0] > pair[1]) {
-            return Err(bad("times that fall"));
-        }
-        let features = self.task.features.len().max(1);
-        let observed = flags(fields.get("observed")?)?;
-        let entries = times.len().checked_mul(features).ok_or_else(|| bad("too many points"))?;
-        fits(&observed, entries, "observed")?;
-        let observed = observed.chunks(features).map(<[bool]>::to_vec).collect();
-        Ok(Series { times, observed, target: fields.number("target")? })
-    }
-
-    /// The network for a series, with one input for what is known of it as a whole and one for every point on the way
-    /// where something is observed.
-    pub fn lay_out(&self, series: &Series) -> Result<Network, String> {
-        let (encoder, features) = (&self.encoder, self.task.features.len());
-        let stops = series.stops(encoder);
-        let mut layout = Layout { encoder, builder: Builder::new(&self.tensors, Places::Encoder) };
-        layout.builder.push(Operator::Input, vec![], Shape::vector(self.task.statics.len())?)?;
-        for _ in stops.iter().filter(|&&point| series.sees(point)) {
-            layout.builder.push(Operator::Input, vec![], Shape::vector(features)?)?;
-        }
-        let (mut mean, mut deviation) = layout.initial()?;
-        let (width, mut seen) = (layout.length(mean)?, 0);
-        let mut here = stops.first().map_or(0.0, |&last| series.times[last] + encoder.lead);
+        let start = layout.builder.layers(encoder.get("initial")?, 0, 0)?;
+        let (mut mean, mut deviation) = layout.halves(start)?;
+        let (width, mut inputs) = (layout.length(mean)?, 0);
+        let lead = encoder.or("lead", 0.01, Value::decimal)?;
+        let mut here = stops.first().map_or(0.0, |&last| series.times[last] + lead);
         for point in stops {
             let step = series.times[point] - here;
             if !step.is_finite() {
-                return Err("times that are too far apart".into());
+                return Err(bad("times that are too far apart"));
             }
             if step.abs() >= SAME_TIME {
-                mean = layout.euler(mean, step)?;
+                let slope = layout.part("dynamics", mean, width)?;
+                mean = layout.builder.sum(&[mean, slope], &[1.0, step])?;
                 here = series.times[point];
             }
             if series.sees(point) {
-                seen += 1;
-                (mean, deviation) = layout.update(mean, deviation, seen)?;
+                inputs += 1;
+                (mean, deviation) = layout.update(mean, deviation, inputs)?;
             }
         }
-        let Layout { mut builder, .. } = layout;
-        let state = builder.push(Operator::Concat, vec![mean, deviation], Shape::vector(2 * width)?)?;
-        let both = builder.layers(encoder.latent.clone(), state, 0)?;
-        let latent = builder.slice(both, 0, self.latent.count())?;
-        let alike = [(both, Shape::vector(2 * self.latent.count())?), (latent, self.latent)];
-        if alike.iter().any(|(value, shape)| builder.network.nodes[*value].shape != *shape) {
-            return Err("the latent state has another shape than the decoder takes".into());
+        let latent = description.read("input", Shape::read)?;
+        let output = layout.decode(mean, deviation, latent, description.get("layers")?, series.target)?;
+        let Builder { mut network, .. } = layout.builder;
+        if network.nodes[output].shape != Shape::vector(features)? {
+            return Err(bad("there is not one output for every feature"));
         }
-        if self.layers.iter().filter(|layer| matches!(layer, Layer::Ode { .. })).count() != 1 {
-            return Err("a network for series has one ODE".into());
-        }
-        builder.places = Places::ReadOff(series.target);
-        let output = builder.layers(self.layers.clone(), latent, 0)?;
-        if builder.network.nodes[output].shape != Shape::vector(features)? {
-            return Err("there is not one output for every feature".into());
-        }
-        builder.network.output = output;
-        Ok(builder.network)
+        network.output = output;
+        Ok(Self { network, observed: seen.into_iter().map(|point| series.observed[point].clone()).collect() })
+    }
+
+    /// Goes on from the output with how far it is from these numbers: the difference, and its absolute value.
+    pub fn measure(&mut self, truth: &[f64]) -> Result<(), Fault> {
+        let none = Default::default();
+        let mut builder = Builder::new(&none, Places::Encoder);
+        builder.network = std::mem::take(&mut self.network);
+        let away = |entry: usize| (Interval::ONE, Interval::point(-truth[entry]));
+        let away = builder.scale(builder.network.output, away)?;
+        builder.network.output = builder.curve(away, Curve::Leaky { slope: -1.0 })?;
+        self.network = builder.network;
+        Ok(())
     }
 
     /// Refused unless what is not observed counts as zero.
-    pub fn fits(&self, series: &Series, inputs: &[Region]) -> Result<(), Fault> {
-        let points = series.stops(&self.encoder).into_iter().filter(|&point| series.sees(point));
-        for (point, input) in points.zip(inputs.iter().skip(1)) {
+    pub fn fits(&self, inputs: &[Vec<Interval>]) -> Result<(), Fault> {
+        for (number, (observed, input)) in self.observed.iter().zip(&inputs[1..]).enumerate() {
             let zero = |(seen, x): (&bool, &Interval)| *seen || *x == Interval::ZERO;
-            if !series.observed[point].iter().zip(input).all(zero) {
-                return Err(bad(format!("point {point}: what is not observed there is not 0")));
+            if !observed.iter().zip(input).all(zero) {
+                return Err(bad(format!("input {}: what is not observed there is not 0", number + 1)));
             }
         }
         Ok(())
     }
 }
 
-/// An encoder that is being laid out.
+/// A network that is being laid out.
 struct Layout<'a> {
-    encoder: &'a Encoder,
+    encoder: Fields<'a, 'a>,
     builder: Builder<'a>,
 }
 
 impl Layout<'_> {
-    fn length(&self, value: usize) -> Result<usize, String> {
-        let shape = self.builder.network.nodes[value].shape;
-        if shape.is_vector() { Ok(shape.count()) } else { Err("an encoder has images inside".into()) }
-    }
-
-    /// One value more, which is a vector.
-    fn push(&mut self, operator: Operator, arguments: Vec<usize>, length: usize) -> Result<usize, String> {
-        self.builder.push(operator, arguments, Shape::vector(length)?)
+    fn length(&self, value: usize) -> Result<usize, Fault> {
+        let shape = self.builder.shape(value);
+        if shape.is_vector() { Ok(shape.count()) } else { Err(bad("an encoder has images inside")) }
     }
 
     /// Part of the encoder, from a value on to so many entries.
-    fn part(&mut self, layers: &[Layer], from: usize, length: usize) -> Result<usize, String> {
-        let end = self.builder.layers(layers.to_vec(), from, 0)?;
+    fn part(&mut self, name: &str, from: usize, length: usize) -> Result<usize, Fault> {
+        let end =
+            self.builder.layers(self.encoder.get(name)?, from, 0).map_err(|fault| fault.within(name))?;
         match self.length(end)? == length {
             true => Ok(end),
-            false => Err(format!("a part of the encoder does not end with {length} entries")),
+            false => Err(bad(format!("`{name}` does not end with {length} entries"))),
         }
     }
 
     /// The same, with numbers from 0 to 1.
-    fn gate(&mut self, layers: &[Layer], from: usize, length: usize) -> Result<usize, String> {
-        let end = self.part(layers, from, length)?;
+    fn gate(&mut self, name: &str, from: usize, length: usize) -> Result<usize, Fault> {
+        let end = self.part(name, from, length)?;
         match self.builder.network.nodes[end].operator {
             Operator::Curve(Curve::Sigmoid) => Ok(end),
-            _ => Err("a gate does not end with a sigmoid".into()),
+            _ => Err(bad("a gate does not end with a sigmoid")),
         }
     }
 
     /// The first half, and the absolute value of the second.
-    fn halves(&mut self, value: usize) -> Result<(usize, usize), String> {
+    fn halves(&mut self, value: usize) -> Result<(usize, usize), Fault> {
         let length = self.length(value)?;
         if length % 2 != 0 {
-            return Err("a mean and a deviation have the same size".into());
+            return Err(bad("a mean and a deviation have the same size"));
         }
         let first = self.builder.slice(value, 0, length / 2)?;
         let second = self.builder.slice(value, length / 2, length / 2)?;
         Ok((first, self.builder.curve(second, Curve::Leaky { slope: -1.0 })?))
     }
 
-    /// Mean and deviation at the start.
-    fn initial(&mut self) -> Result<(usize, usize), String> {
-        let start = self.builder.layers(self.encoder.initial.clone(), 0, 0)?;
-        self.halves(start)
-    }
-
-    /// A step of the mean.
-    fn euler(&mut self, mean: usize, step: f64) -> Result<usize, String> {
+    /// What an input makes of mean and deviation.
+    fn update(&mut self, mean: usize, deviation: usize, input: usize) -> Result<(usize, usize), Fault> {
         let width = self.length(mean)?;
-        let slope = self.part(&self.encoder.dynamics, mean, width)?;
-        self.push(Operator::Sum(vec![1.0, step]), vec![mean, slope], width)
-    }
-
-    /// What input `seen` makes of mean and deviation.
-    fn update(&mut self, mean: usize, deviation: usize, seen: usize) -> Result<(usize, usize), String> {
-        let (width, features) = (self.length(mean)?, self.length(seen)?);
-        let all = 2 * width + features;
-        let before = self.push(Operator::Concat, vec![mean, deviation, seen], all)?;
-        let update = self.gate(&self.encoder.update, before, width)?;
-        let reset = self.gate(&self.encoder.reset, before, width)?;
-        let shown_mean = self.push(Operator::Product, vec![reset, mean], width)?;
-        let shown_deviation = self.push(Operator::Product, vec![reset, deviation], width)?;
-        let shown = self.push(Operator::Concat, vec![shown_mean, shown_deviation, seen], all)?;
-        let candidate = self.part(&self.encoder.candidate, shown, 2 * width)?;
+        let before = self.builder.list(&[mean, deviation, input])?;
+        let (update, reset) = (self.gate("update", before, width)?, self.gate("reset", before, width)?);
+        let shown_mean = self.builder.like(Operator::Product, &[reset, mean])?;
+        let shown_deviation = self.builder.like(Operator::Product, &[reset, deviation])?;
+        let shown = self.builder.list(&[shown_mean, shown_deviation, input])?;
+        let candidate = self.part("candidate", shown, 2 * width)?;
         let (new_mean, new_deviation) = self.halves(candidate)?;
         Ok((
-            self.push(Operator::Blend, vec![update, new_mean, mean], width)?,
-            self.push(Operator::Blend, vec![update, new_deviation, deviation], width)?,
+            self.builder.like(Operator::Blend, &[update, new_mean, mean])?,
+            self.builder.like(Operator::Blend, &[update, new_deviation, deviation])?,
         ))
+    }
+
+    /// What the decoder makes of mean and deviation at the end.
+    fn decode(
+        &mut self,
+        mean: usize,
+        deviation: usize,
+        latent: Shape,
+        layers: &Value,
+        target: f64,
+    ) -> Result<usize, Fault> {
+        let state = self.builder.list(&[mean, deviation])?;
+        let both = self.part("latent", state, 2 * latent.count())?;
+        let start = self.builder.slice(both, 0, latent.count())?;
+        let is_ode = |layer: &&Value| layer.open().and_then(|layer| layer.text("type")) == Ok("ode");
+        if !latent.is_vector() || layers.list()?.iter().filter(is_ode).count() != 1 {
+            return Err(bad("a network for series has one ODE, of a vector"));
+        }
+        self.builder.places = Places::ReadOff(target);
+        self.builder.layers(layers, start, 0)
     }
 }

@@ -1,11 +1,10 @@
 //! What a file says of a place that a solver can reach: errors, actions, and where they lead.
 
-use crate::automaton::{Action, Next, Place, Solver};
-use crate::cbor::Value;
-use crate::certificate::{Fields, index, integer, list, number, pair};
+use crate::automaton::{Action, Next, Place, Solver, lost};
 use crate::fault::Fault;
 use crate::interval::Interval;
 use crate::rules::holds;
+use crate::value::{Fields, Value, bad};
 
 /// An action, and the vertex it leads to; `None` is the end.
 #[derive(Debug, Clone, Copy)]
@@ -16,7 +15,33 @@ pub struct Edge {
     pub target: Option<usize>,
 }
 
+/// Most vertices of one graph.
+const MAX_VERTICES: usize = 100_000;
+
+/// All vertices of a graph, of which the first is the start; `keys` are those that they have beside their stations.
+pub fn vertices<'v, 'a, T>(
+    graph: Fields<'v, 'a>,
+    solver: &Solver,
+    keys: &str,
+    mut of: impl FnMut(Fields<'v, 'a>, Station) -> Result<T, Fault>,
+) -> Result<Vec<T>, Fault> {
+    let list = graph.get("vertices")?.list()?;
+    if !(1..=MAX_VERTICES).contains(&list.len()) {
+        return Err(bad(format!("a graph of {} vertices", list.len())));
+    }
+    let mut vertex = |own: usize| {
+        let fields = list[own].fields(&format!("at error out {keys}"))?;
+        let station = Station::read(fields, own, list.len())?;
+        match own == 0 && station.place != solver.start() {
+            true => Err(Fault::wrong("it is not the start")),
+            false => of(fields, station),
+        }
+    };
+    (0..list.len()).map(|own| vertex(own).map_err(|fault| fault.within(format!("vertex {own}")))).collect()
+}
+
 /// A place, with what may happen there.
+#[derive(Debug)]
 pub struct Station {
     /// Where.
     pub place: Place,
@@ -28,42 +53,32 @@ pub struct Station {
 
 impl Station {
     /// Reads what stands under `at`, `error` and `out` of vertex `own` of so many.
-    pub fn read(fields: &Fields, own: usize, vertices: usize) -> Result<Self, Fault> {
-        let place: Vec<i64> = list(fields.get("at")?)?.iter().map(integer).collect::<Result<_, _>>()?;
-        let [ticks, step, progress, fraction, rejections, settled] = place[..] else {
-            return Err(Fault::Malformed("a place of other than six numbers".into()));
-        };
+    fn read(fields: Fields, own: usize, vertices: usize) -> Result<Self, Fault> {
+        let mut at = [0; 6];
+        for (number, value) in at.iter_mut().zip(fields.read("at", Value::items::<6>)?) {
+            *number = value.integer()?;
+        }
+        let [ticks, step, progress, fraction, rejections, settled] = at;
         let place = Place { ticks, step, progress, fraction, rejections, settled };
         let error = match fields.get("error")? {
             Value::Null => None,
-            value => {
-                let (low, high) = pair(value)?;
-                Some(Interval { low: number(low)?, high: number(high)? })
-            }
+            value => Some(
+                value
+                    .items()
+                    .and_then(|[low, high]| Ok(Interval { low: low.number()?, high: high.number()? }))?,
+            ),
         };
-        let edge = |value: &Value| -> Result<Edge, Fault> {
-            let (action, target) = pair(value)?;
-            let action = Action::numbered(integer(action)?)
-                .ok_or_else(|| Fault::Malformed("an unknown action".into()))?;
-            let target = if integer(target)? == -1 { None } else { Some(index(target, vertices)?) };
+        let out = fields.each("out", |value| {
+            let [action, target] = value.items()?;
+            let target = if *target == Value::Integer(-1) { None } else { Some(target.index(vertices)?) };
             match target {
                 Some(target) if target <= own => Err(Fault::wrong("an edge that leads back")),
-                _ => Ok(Edge { action, target }),
+                _ => Ok(Edge { action: Action::read(action)?, target }),
             }
-        };
-        let out: Vec<Edge> = fields.list("out")?.iter().map(edge).collect::<Result<_, _>>()?;
-        if out.windows(2).any(|pair| pair[0].action >= pair[1].action) {
-            return Err(Fault::Malformed("edges that are not in the order of actions".into()));
-        }
-        Ok(Self { place, error, out })
-    }
-
-    /// Time and step size.
-    pub fn clock(&self, solver: &Solver) -> Result<(f64, f64), Fault> {
-        let (time, size) = (solver.time(self.place), solver.step(self.place));
-        match time.is_finite() && size.is_finite() {
-            true => Ok((time, size)),
-            false => Err(lost()),
+        })?;
+        match out.windows(2).any(|pair| pair[0].action >= pair[1].action) {
+            true => Err(bad("edges that are not in the order of actions")),
+            false => Ok(Self { place, error, out }),
         }
     }
 
@@ -93,8 +108,4 @@ impl Station {
         }
         Ok(())
     }
-}
-
-fn lost() -> Fault {
-    Fault::wrong("a place beyond all bounds")
 }

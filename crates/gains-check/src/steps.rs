@@ -1,10 +1,10 @@
 //! One step of a Runge-Kutta method on boxes, each stage on its own or as the one before plus a change.
 
-use crate::automaton::Solver;
+use crate::automaton::Place;
 use crate::fault::{Deadline, Fault};
 use crate::interval::Interval;
-use crate::network::{Network, Ode};
-use crate::rules::{self, Region, each, meet};
+use crate::network::Ode;
+use crate::rules::{Region, change, each, image, meet};
 
 /// How stages are enclosed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,56 +47,48 @@ impl Step {
     }
 }
 
-/// What a step starts from.
-pub struct Start<'a> {
-    /// Boxes of the state.
-    pub state: &'a Region,
-    /// The time.
-    pub time: f64,
-    /// The step size.
-    pub size: f64,
-    /// τ, if δ is wanted.
-    pub tolerance: Option<f64>,
-    /// Times of what follows: the last stage is to hold for them, too.
-    pub followers: Option<Interval>,
-    /// What else is known of the values (from the second on) in the first stage.
-    pub carried: Option<&'a [Region]>,
-    /// When to stop.
-    pub deadline: Deadline,
-}
-
-/// Takes a step.
-pub fn step(ode: &Ode, form: Form, start: &Start) -> Result<Step, Fault> {
-    let (tableau, dynamics) = (&ode.solver.tableau, &ode.dynamics);
-    let (size, length) = (Interval::point(start.size), start.state.len());
-    let count = if start.tolerance.is_some() { tableau.count() } else { tableau.needed() };
+/// Takes the step from a place and a box of states. Of the first stage `carried` may tell more; the last one is to hold for the
+/// times of what follows, too.
+pub fn step(
+    ode: &Ode,
+    form: Form,
+    (place, state): (Place, &Region),
+    carried: Option<&[Region]>,
+    followers: Option<Interval>,
+    deadline: Deadline,
+) -> Result<Step, Fault> {
+    let tableau = &ode.solver.tableau;
+    let (start, size) = ode.solver.clock(place)?;
+    let tolerance = ode.solver.looks_at_errors(place);
+    let count = tableau.stages_for(tolerance.is_some());
     let mut stages: Vec<Stage> = Vec::new();
     for i in 0..count {
-        let mut time = Interval::point(start.time) + tableau.times[i] * size;
-        if i + 1 == tableau.count() {
-            time = start.followers.map_or(time, |times| time.hull(times));
+        let mut time = start + tableau.times[i] * size;
+        if let Some(followers) = followers.filter(|_| i + 1 == tableau.count()) {
+            time = time.hull(followers);
         }
-        let weights: Vec<Interval> = (0..i).map(|j| size * tableau.stage(i, j)).collect();
-        let input =
-            each(start.state, &combine(length, &weights, &slopes(dynamics, &stages)), |x, change| x + change);
-        let stage = match form {
-            Form::Difference if i > 0 => chained(ode, time, input, &stages, size, start.deadline)?,
-            _ => plain(dynamics, time, input, start.carried.filter(|_| i == 0), start.deadline)?,
+        let weights = |of: &dyn Fn(usize) -> Interval| (0..i).map(|j| size * of(j)).collect::<Vec<_>>();
+        let inputs = sum(ode, &weights(&|j| tableau.stage(i, j)), &stages, false, state.len())?;
+        let input = each(state, &inputs, |x, change| x + change);
+        let change = match form {
+            Form::Difference if i > 0 => {
+                let weights = weights(&|j| tableau.stage(i, j) - tableau.stage(i - 1, j));
+                Some(sum(ode, &weights, &stages, true, state.len())?)
+            }
+            _ => None,
         };
-        stages.push(stage);
+        let before = stages.last().zip(change);
+        stages.push(evaluate(ode, time, input, before, carried.filter(|_| i == 0), deadline)?);
     }
-    let sum = |weights: &[Interval]| -> Result<Region, Fault> {
+    let total = |weights: &[Interval]| {
         let weights: Vec<Interval> = weights.iter().take(count).map(|&weight| size * weight).collect();
-        match form {
-            Form::Independent => Ok(combine(length, &weights, &slopes(dynamics, &stages))),
-            Form::Difference => both_ways(&weights, dynamics, &stages),
-        }
+        sum(ode, &weights, &stages, form == Form::Difference, state.len())
     };
-    let result = each(start.state, &sum(&tableau.result)?, |x, change| x + change);
-    let error = match start.tolerance {
+    let result = each(state, &total(&tableau.result)?, |x, change| x + change);
+    let error = match tolerance {
         None => None,
         Some(tolerance) => {
-            let errors = sum(&tableau.errors)?;
+            let errors = total(&tableau.errors)?;
             let total = errors.iter().fold(Interval::ZERO, |sum, error| sum + error.abs());
             Some(total / Interval::point(tolerance))
         }
@@ -104,72 +96,63 @@ pub fn step(ode: &Ode, form: Form, start: &Start) -> Result<Step, Fault> {
     Ok(Step { size, stages, result, error })
 }
 
-/// All values by intervals.
-fn plain(
-    network: &Network,
+/// All values by intervals and, given the stage before and the change of the input since then, as those plus their changes.
+fn evaluate(
+    ode: &Ode,
     time: Interval,
     input: Region,
+    before: Option<(&Stage, Region)>,
     carried: Option<&[Region]>,
     deadline: Deadline,
 ) -> Result<Stage, Fault> {
-    let mut values = vec![input];
-    for index in 1..network.nodes.len() {
-        let value = rules::image(network, index, &values, time, deadline);
-        values.push(match carried {
-            Some(carried) => meet(&value, &carried[index])?,
-            None => value,
-        });
-    }
-    Ok(Stage { time, values, changes: vec![] })
-}
-
-/// All values by intervals, and as those of the stage before plus their changes.
-fn chained(
-    Ode { dynamics: network, solver: Solver { tableau, .. } }: &Ode,
-    time: Interval,
-    input: Region,
-    stages: &[Stage],
-    size: Interval,
-    deadline: Deadline,
-) -> Result<Stage, Fault> {
-    let i = stages.len();
-    let before = &stages[i - 1];
-    let weights: Vec<Interval> =
-        (0..i).map(|j| size * (tableau.stage(i, j) - tableau.stage(i - 1, j))).collect();
-    let mut changes = vec![both_ways(&weights, network, stages)?];
-    let mut values = vec![meet(&input, &each(&before.values[0], &changes[0], |x, d| x + d))?];
-    for index in 1..network.nodes.len() {
-        let value = rules::image(network, index, &values, time, deadline);
-        let both = (&before.values[..], &values[..]);
-        let change = rules::change(network, index, both, &changes, time - before.time, deadline);
-        let value = meet(&value, &each(&before.values[index], &change, |x, d| x + d))?;
-        changes.push(meet(&change, &each(&value, &before.values[index], |now, before| now - before))?);
+    let network = &ode.dynamics;
+    let (mut values, mut changes): (Vec<Region>, Vec<Region>) = (vec![], vec![]);
+    let (before, moved) = before.unzip();
+    for index in 0..network.nodes.len() {
+        let mut value =
+            if index == 0 { input.clone() } else { image(network, index, &values, time, deadline) };
+        if let Some(carried) = carried.filter(|_| index > 0) {
+            value = meet(&value, &carried[index])?;
+        }
+        if let (Some(before), Some(moved)) = (before, &moved) {
+            let both = (&before.values[..], &values[..]);
+            let mut change = match index {
+                0 => moved.clone(),
+                _ => change(network, index, both, &changes, time - before.time, deadline),
+            };
+            value = meet(&value, &each(&before.values[index], &change, |x, d| x + d))?;
+            if index > 0 {
+                change = meet(&change, &each(&value, &before.values[index], |now, before| now - before))?;
+            }
+            changes.push(change);
+        }
         values.push(value);
     }
     Ok(Stage { time, values, changes })
 }
 
-fn slopes<'a>(dynamics: &Network, stages: &'a [Stage]) -> Vec<&'a Region> {
-    stages.iter().map(|stage| &stage.values[dynamics.output]).collect()
-}
-
-/// Σ cⱼ kⱼ.
-fn combine(length: usize, weights: &[Interval], terms: &[&Region]) -> Region {
-    let used: Vec<_> = weights.iter().zip(terms).filter(|(weight, _)| **weight != Interval::ZERO).collect();
-    let sum =
-        |entry: usize| used.iter().fold(Interval::ZERO, |sum, (weight, term)| sum + **weight * term[entry]);
-    (0..length).map(sum).collect()
-}
-
-/// Σ cⱼ kⱼ, and the same by parts: (Σ cⱼ) k₁ + Σ over m ≥ 2 of (Σ over j ≥ m of cⱼ) rₘ with rₘ = kₘ − kₘ₋₁.
-fn both_ways(weights: &[Interval], dynamics: &Network, stages: &[Stage]) -> Result<Region, Fault> {
-    let length = dynamics.nodes[0].shape.count();
-    let direct = combine(length, weights, &slopes(dynamics, stages));
-    let tails: Vec<Interval> = (0..weights.len())
-        .map(|m| weights[m..].iter().fold(Interval::ZERO, |sum, weight| sum + *weight))
-        .collect();
-    let first = stages.iter().take(1).map(|stage| &stage.values[dynamics.output]);
-    let parts: Vec<&Region> =
-        first.chain(stages.iter().skip(1).map(|stage| &stage.changes[dynamics.output])).collect();
-    meet(&direct, &combine(length, &tails, &parts))
+/// Σ cⱼ kⱼ and, where changes are known, the same by parts: (Σ cⱼ) k₁ + Σ over m ≥ 2 of (Σ over j ≥ m of cⱼ) rₘ with
+/// rₘ = kₘ − kₘ₋₁.
+fn sum(
+    ode: &Ode,
+    weights: &[Interval],
+    stages: &[Stage],
+    by_parts: bool,
+    length: usize,
+) -> Result<Region, Fault> {
+    let combine = |weights: &[Interval], term: &dyn Fn(usize) -> Interval| {
+        let used = weights.iter().enumerate().filter(|(_, weight)| **weight != Interval::ZERO);
+        used.fold(Interval::ZERO, |sum, (j, weight)| sum + *weight * term(j))
+    };
+    let output = ode.dynamics.output;
+    let direct = (0..length).map(|entry| combine(weights, &|j| stages[j].values[output][entry])).collect();
+    if !by_parts {
+        return Ok(direct);
+    }
+    let tail = |m: usize| weights[m..].iter().fold(Interval::ZERO, |sum, weight| sum + *weight);
+    let tails: Vec<Interval> = (0..weights.len()).map(tail).collect();
+    let part = |entry: usize| {
+        combine(&tails, &|m| if m == 0 { &stages[0].values } else { &stages[m].changes }[output][entry])
+    };
+    meet(&direct, &(0..length).map(part).collect::<Region>())
 }

@@ -101,6 +101,11 @@ impl Tableau {
         self.result.iter().rposition(|b| *b != Interval::ZERO).map_or(0, |last| last + 1)
     }
 
+    /// Stages of a step: all of them if its error is wanted.
+    pub fn stages_for(&self, error: bool) -> usize {
+        if error { self.count() } else { self.needed() }
+    }
+
     /// Whether the last stage is taken at the end of the step, and so is the first of the next one.
     pub fn ends_where_the_next_begins(&self) -> bool {
         let last = &self.stages[self.count() - 1];

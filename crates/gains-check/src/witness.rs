@@ -1,43 +1,43 @@
 //! Witnesses: a point at which the property does not hold, run in interval arithmetic.
 
-use crate::automaton::{Action, Next, Place};
-use crate::cbor::Value;
-use crate::certificate::{Fields, PropertyRow, floats, integer, list};
+use crate::automaton::{Action, Next, Place, lost};
+use crate::certificate::PropertyRow;
 use crate::fault::{Deadline, Fault};
 use crate::interval::Interval;
 use crate::network::{Network, Ode, Operator};
 use crate::proof::Question;
-use crate::rows::fits;
 use crate::rules::{Region, holds, image};
-use crate::steps::{Form, Start, step};
+use crate::steps::{Form, step};
+use crate::value::{Value, fits};
 
 /// Checks that a point is in the region and that the property certainly does not hold there.
 pub fn check(question: &Question, value: &Value) -> Result<Region, Fault> {
-    let fields = Fields::of(value, &["inputs", "actions", "outputs"])?;
-    let inputs = fields.list("inputs")?;
-    fits(inputs, question.inputs.len(), "inputs")?;
-    let inputs: Vec<Vec<f64>> = inputs.iter().map(floats).collect::<Result<_, _>>()?;
+    let fields = value.fields("inputs actions outputs")?;
+    let inputs = fields.each("inputs", Value::floats)?;
+    fits(&inputs, question.inputs.len(), "inputs")?;
     let mut boxes: Vec<Region> = Vec::new();
     for (point, region) in inputs.iter().zip(&question.inputs) {
         fits(point, region.len(), "the witness")?;
-        boxes.push(point.iter().map(|&x| Interval::point(x)).collect());
-        holds(region, &boxes[boxes.len() - 1], "the witness is not in the region")?;
+        let point: Region = point.iter().map(|&x| Interval::point(x)).collect();
+        holds(region, &point, "the witness is not in the region")?;
+        boxes.push(point);
     }
     if question.ball.as_ref().is_some_and(|ball| !ball.holds(&inputs[0])) {
         return Err(Fault::wrong("the witness is not certain to be in the ball"));
     }
-    let mut claims = fields.list("actions")?.iter();
+    let claims = fields
+        .each("actions", |actions| actions.list()?.iter().map(Action::read).collect::<Result<Vec<_>, _>>())?;
+    let mut claims = claims.into_iter();
     let outputs = run(&question.network, boxes, question.deadline, &mut |ode, state| {
-        let claim = claims.next().ok_or_else(|| Fault::wrong("no actions"))?;
-        let numbers: Vec<i64> = list(claim)?.iter().map(integer).collect::<Result<_, _>>()?;
-        let (end, moves) = solve(ode, state, numbers.len(), question.deadline)?;
-        for (i, (number, made)) in numbers.iter().zip(&moves).enumerate() {
-            let leads = Action::numbered(*number).and_then(|action| ode.solver.after(made.place, action));
+        let claims = claims.next().ok_or_else(|| Fault::wrong("no actions"))?;
+        let (end, moves) = solve(ode, state, claims.len(), question.deadline)?;
+        for (i, (action, made)) in claims.iter().zip(&moves).enumerate() {
+            let leads = ode.solver.after(made.place, *action);
             if leads != ode.solver.after(made.place, made.action) {
                 return Err(Fault::wrong(format!("step {i}: the action is {:?}", made.action)));
             }
         }
-        if numbers.len() == moves.len() { Ok(end) } else { Err(Fault::wrong("actions after the end")) }
+        if claims.len() == moves.len() { Ok(end) } else { Err(Fault::wrong("actions after the end")) }
     })?;
     let open: Vec<bool> = question.property.rows.iter().map(|row| !broken(row, &outputs)).collect();
     match question.property.condition.follows(&open) {
@@ -95,16 +95,7 @@ pub fn solve(
     let (mut place, mut moves) = (solver.start(), Vec::new());
     while moves.len() < limit {
         deadline.check()?;
-        let start = Start {
-            state: &state,
-            time: solver.time(place),
-            size: solver.step(place),
-            tolerance: solver.looks_at_errors(place),
-            followers: None,
-            carried: None,
-            deadline,
-        };
-        let step = step(ode, Form::Independent, &start)?;
+        let step = step(ode, Form::Independent, (place, &state), None, None, deadline)?;
         let actions = solver.actions(place, step.error).unwrap_or_default();
         let [action] = actions[..] else {
             return Err(Fault::wrong(format!("step {}: all of {actions:?} are possible", moves.len())));
@@ -116,7 +107,7 @@ pub fn solve(
         match solver.after(place, action) {
             Some(Next::Place(next)) => place = next,
             Some(Next::End) => return Ok((state, moves)),
-            None => return Err(Fault::wrong("a place beyond all bounds")),
+            None => return Err(lost()),
         }
     }
     Err(Fault::wrong("the actions do not lead to the end"))

@@ -4,10 +4,10 @@
 
 mod support;
 
-use gains_check::cbor;
 use gains_check::fault::Deadline;
 use gains_check::interval::Interval;
 use gains_check::proof::Question;
+use gains_check::value;
 use gains_check::witness::{run, solve};
 use gains_check::{Holds, Model, check, question, top};
 use support::{Case, Item, forms_cases, kinds_cases, small_cases};
@@ -37,9 +37,9 @@ fn flip(cases: impl IntoIterator<Item = Case>, count: usize, seed: u64) {
 
 /// Points of the region of an accepted certificate, at random and in corners, must have the property.
 fn try_points(model: &Model, bytes: &[u8], random: &mut fastrand::Rng) {
-    let value = cbor::read(bytes).unwrap();
+    let value = value::read(bytes).unwrap();
     let Question { network, inputs, ball, property, .. } =
-        question(model, &top(&value).unwrap(), Deadline::default()).unwrap();
+        question(model, top(&value).unwrap(), Deadline::default()).unwrap();
     for _ in 0..4 {
         let corner = random.bool();
         let mut inside = |x: &Interval| match corner {

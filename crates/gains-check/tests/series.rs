@@ -4,12 +4,13 @@
 
 mod support;
 
-use gains_check::cbor;
 use gains_check::fault::Deadline;
 use gains_check::interval::Interval;
-use gains_check::network::{Network, Operator};
+use gains_check::network::{Network, Node, Operator};
 use gains_check::rows::{Row, Slopes, Tangents, Values, back};
 use gains_check::rules::{Region, image};
+use gains_check::series::Laid;
+use gains_check::value;
 use gains_check::witness::run;
 use gains_check::{Holds, Model, check};
 use support::Item;
@@ -116,8 +117,7 @@ impl Case {
 
     fn network(&self, model: &Model) -> Network {
         let bytes = self.item().write();
-        let forecaster = model.forecaster.as_ref().unwrap();
-        forecaster.lay_out(&forecaster.series(&cbor::read(&bytes).unwrap()).unwrap()).unwrap()
+        Laid::out(model, &value::read(&bytes).unwrap()).unwrap().network
     }
 
     fn inputs(&self) -> Vec<Vec<f64>> {
@@ -274,8 +274,9 @@ fn euler_steps_are_linear() {
     let mut case = Case::draw(&mut random, true);
     case.times[0] = case.times[1] - 0.75;
     let network = case.network(&model(true));
-    let made = network.nodes.iter().rposition(|node| matches!(node.operator, Operator::Sum(_)));
-    let index = made.unwrap();
+    let pair = |node: &Node| matches!(node.operator, Operator::Affine(_)) && node.arguments.len() == 2;
+    // Behind it, mean and deviation are listed.
+    let index = network.nodes.iter().rposition(|node| pair(node) && node.shape.count() == 1).unwrap();
     let [mean, slope] = network.nodes[index].arguments[..] else { panic!("two arguments") };
     let mut boxes = vec![vec![Interval::ZERO]; index];
     (boxes[mean], boxes[slope]) =
@@ -324,13 +325,12 @@ fn encoders_that_make_no_sense_are_refused() {
     let mut case = Case::draw(&mut random, true);
     case.seen[0] = [true, true];
     let bytes = case.item().write();
-    let said = cbor::read(&bytes).unwrap();
+    let said = value::read(&bytes).unwrap();
     let lay_out = |change: (&str, &str)| {
         let description = description(true);
         assert!(description.contains(change.0), "{}", change.0);
         let model = read(&description.replacen(change.0, change.1, 1)).unwrap();
-        let forecaster = model.forecaster.unwrap();
-        forecaster.lay_out(&forecaster.series(&said).unwrap()).map(|network| network.nodes.len())
+        Laid::out(&model, &said).map(|laid| laid.network.nodes.len())
     };
     assert!(lay_out(("tanh", "sin")).is_ok());
     for change in [

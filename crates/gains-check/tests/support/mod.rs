@@ -2,7 +2,7 @@
 
 #![allow(dead_code, clippy::unwrap_used, reason = "every test uses a part of it")]
 
-use gains_check::cbor::{self, Kind, Value};
+use gains_check::value::{self, Kind, Value};
 
 /// An item that owns what it holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,7 +22,7 @@ pub enum Item {
 impl Item {
     pub fn read(bytes: &[u8]) -> Self {
         let unpacked = gains_check::unpack(bytes).unwrap();
-        Self::from(&cbor::read(&unpacked).unwrap())
+        Self::from(&value::read(&unpacked).unwrap())
     }
 
     fn from(value: &Value) -> Self {

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use gains_check::automaton::Action;
-use gains_check::cbor;
 use gains_check::fault::Deadline;
 use gains_check::interval::Interval;
-use gains_check::witness;
+use gains_check::series::Laid;
+use gains_check::{value, witness};
 use gains_core::operator::blend::Blend;
 use gains_core::{Arithmetic, Precision};
 use gains_ode::{Inference, Observations, SeriesProgram, Watch};
@@ -108,10 +108,8 @@ fn both_programs_forecast_the_same() {
             let run = Inference::run_within(problem.program, &inputs, Precision::Float64, &Watch::default())
                 .unwrap();
             let mut solutions = run.solutions();
-            let forecaster = both.checked.forecaster.as_ref().unwrap();
             let said = bytes_of(series);
-            let said = forecaster.series(&cbor::read(&said).unwrap()).unwrap();
-            let network = forecaster.lay_out(&said).unwrap();
+            let network = Laid::out(&both.checked, &value::read(&said).unwrap()).unwrap().network;
             assert_eq!((network.nodes.len(), network.inputs()), (run.values.len(), inputs.len()), "{seed}");
             let points = inputs.iter().map(|x| x.iter().map(|&x| Interval::point(x)).collect()).collect();
             let outputs = witness::run(&network, points, Deadline::default(), &mut |ode, state| {

@@ -19,7 +19,7 @@ fn form(random: &mut fastrand::Rng, scale: f64) -> Form {
     let row = |random: &mut fastrand::Rng| -> Vec<f64> {
         (0..ENTRIES).map(|_| (whole(random) * scale).round()).collect()
     };
-    let mut parts = Parts::of(row(random));
+    let mut parts = Form::of(row(random));
     for symbol in 1..=4 {
         if random.bool() {
             parts.generators.insert(symbol, row(random));
@@ -70,7 +70,7 @@ fn sums_of_forms_hold_sums() {
         let (a, b, c) = (form(&mut random, 1.0), form(&mut random, 1.0), form(&mut random, 1.0));
         let factors = [0; 3].map(|_| random.i8(-3..=3));
         let point = |i: usize| Interval::point(f64::from(factors[i]));
-        let sum = Form::sum(&[(point(0), &a), (point(1), &b), (point(2), &c)]).unwrap();
+        let sum = Form::sum(&[(point(0), &a), (point(1), &b), (point(2), &c)], &mut work()).unwrap();
         let symbols = signs(&mut random);
         let parts = [&a, &b, &c].map(|form| vector(form, &symbols, &mut random));
         let exact: Vec<i128> =
@@ -86,8 +86,13 @@ fn factors_that_are_no_numbers_leave_room() {
         let a = form(&mut random, 1e-6);
         let (low, symbols) = (random.i8(-3..=3), signs(&mut random));
         let factor = Interval::new(f64::from(low), f64::from(low) + 2.0);
-        let sum = Form::sum(&[(factor, &a)]).unwrap();
-        let scaled = a.scale(&[factor; ENTRIES], &[Interval::new(5.0, 9.0); ENTRIES]).unwrap();
+        let sum = Form::sum(&[(factor, &a)], &mut work()).unwrap();
+        let mut map = Affine::default();
+        for entry in 0..ENTRIES {
+            map.push(entry, factor).unwrap();
+            map.end_row(Interval::new(5.0, 9.0), None).unwrap();
+        }
+        let scaled = a.affine(&map, Interval::ZERO, &mut work()).unwrap();
         let part = vector(&a, &symbols, &mut random);
         let by = i128::from(low) + i128::from(random.u8(0..=2));
         let times = |plus: i128| -> Vec<i128> { part.iter().map(|x| by * x + plus).collect() };
@@ -101,18 +106,18 @@ fn maps_of_forms_hold_images() {
     let mut random = fastrand::Rng::with_seed(3);
     for round in 0..4_000 {
         let x = form(&mut random, 1.0);
-        let mut matrix = Matrix::new(ENTRIES);
+        let mut matrix = Affine::default();
         let mut weights = Vec::new();
         for _ in 0..2 {
             let row = [0; ENTRIES].map(|_: i8| random.i8(-3..=3));
             for (column, weight) in row.iter().enumerate() {
-                matrix.push(column, f64::from(*weight)).unwrap();
+                matrix.push(column, Interval::point(f64::from(*weight))).unwrap();
             }
             let bias = random.i32(-9..=9);
-            matrix.end_row(f64::from(bias)).unwrap();
+            matrix.end_row(Interval::point(f64::from(bias)), None).unwrap();
             weights.push((row, bias));
         }
-        let image = x.affine(&matrix, Interval::ZERO, Deadline::default()).unwrap();
+        let image = x.affine(&matrix, Interval::ZERO, &mut work()).unwrap();
         let symbols = signs(&mut random);
         let at = vector(&x, &symbols, &mut random);
         let row = |(row, bias): &([i8; ENTRIES], i32)| {
@@ -175,7 +180,6 @@ fn forms_beside_each_other_hold_both() {
     for round in 0..4_000 {
         let (a, mut b) = (form(&mut random, 1.0), form(&mut random, 1.0));
         b.generators.remove(&4);
-        let b = Parts { centre: b.centre, generators: b.generators, remainder: b.remainder };
         let b = b.settle(vec![Interval::ALL; ENTRIES]).unwrap();
         let alone = |symbol: u64| symbol == 4;
         let both = a.beside(&b, 9, &alone, &work()).unwrap();
@@ -219,9 +223,9 @@ fn boxes_are_forms_and_parts_of_lists_stay_apart() {
     assert_eq!((form.order(), form.bounds.clone()), (2, bounds.clone()));
     assert!((0..2).all(|j| form.centre[j] - form.spread[j] <= bounds[j].low));
     assert!((0..2).all(|j| form.centre[j] + form.spread[j] >= bounds[j].high));
-    let twice = Form::concat(&[&form, &form]).unwrap();
+    let twice = Form::list(&[&form, &form]).unwrap();
     assert_eq!((twice.order(), twice.bounds.len()), (2, 6));
-    let apart = Form::sum(&[(Interval::ONE, &form), (-Interval::ONE, &form)]).unwrap();
+    let apart = Form::sum(&[(Interval::ONE, &form), (-Interval::ONE, &form)], &mut work).unwrap();
     assert!(apart.bounds.iter().all(|x| x.size() < 1e-12), "what is the same cancels");
 }
 
@@ -242,7 +246,7 @@ fn functions_pass_as_changes() {
     use std::rc::Rc;
 
     use crate::curve::Curve;
-    use crate::form_rules::{Nearby, form as form_of};
+    use crate::form_steps::form as form_of;
     use crate::network::{Network, Node, Operator, Shape};
 
     let shape = Shape::vector(1).unwrap();
@@ -257,7 +261,7 @@ fn functions_pass_as_changes() {
         let spread = 10_f64.powf(-3.0 + 3.0 * random.f64());
         let mut linear = |near: Option<&Form>| {
             let mut number = |scale: f64| scale * (2.0 * random.f64() - 1.0);
-            let mut parts = Parts::of(vec![near.map_or(0.0, |near| near.centre[0]) + number(spread)]);
+            let mut parts = Form::of(vec![near.map_or(0.0, |near| near.centre[0]) + number(spread)]);
             for symbol in 1..=3 {
                 let old = near.map_or(0.0, |near| near.generators[&symbol][0]);
                 parts
@@ -272,7 +276,7 @@ fn functions_pass_as_changes() {
         let came =
             form_of(&network, 1, std::slice::from_ref(&before), Interval::ZERO, None, &mut work).unwrap();
         let values = [before, Rc::new(came)];
-        let nearby = Nearby { values: &values, changes: &[true] };
+        let nearby = (&values[..], &[true][..]);
         let y = form_of(&network, 1, &[Rc::new(x.clone())], Interval::ZERO, Some(nearby), &mut work).unwrap();
         let curve = |x: f64| match curve {
             Curve::Tanh => x.tanh(),
