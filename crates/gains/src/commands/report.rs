@@ -36,16 +36,11 @@ pub fn run(args: &ReportArgs, global: &Global) -> Outcome {
     if args.serve { serve(args, &models) } else { Ok(()) }
 }
 
-/// The files are there, and the page does not replace one of them.
+/// The files are there.
 fn check_paths(args: &ReportArgs) -> Outcome {
-    let place = |path: &Path| path.canonicalize().ok();
     for path in &args.results {
         if !path.exists() {
             return Err(Failure::reading(path, &std::io::ErrorKind::NotFound.into()));
-        }
-        if args.out.as_ref().is_some_and(|out| place(out).is_some() && place(out) == place(path)) {
-            return Err(Failure::usage(format!("--out {} is one of the results", path.display()))
-                .hint("give the page another name, such as report.html"));
         }
     }
     Ok(())

@@ -93,7 +93,7 @@ fn what_cannot_be_shown_is_refused_and_nothing_is_written() {
     fails(&["report", "/nonexistent.jsonl", "--out", out], 1, "cannot read");
     fails(&["report", text(folder.path()), "--out", out], 1, "holds neither metrics.csv nor results.jsonl");
     fails(&["report", &file, "--model", "mnist", "--out", out], 2, "has the content hash");
-    fails(&["report", &file, "--out", &file], 2, "is one of the results");
+    fails(&["report", &file, "--out", &file], 2, "which is read");
     fails(&["report", &file], 2, "--out");
     assert!(!Path::new(out).exists());
 }
