@@ -196,7 +196,7 @@ impl Form {
                     size += weight.abs() * sizes[column];
                     rest += weight.abs() * self.remainder[column];
                     open += off * (sizes[column] + self.remainder[column]);
-                    moved &= weight == 1.0;
+                    moved &= weight == 1.0 && off == 0.0;
                 }
             }
             let moved = count == 0 || (count == 1 && moved);

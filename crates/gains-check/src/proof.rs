@@ -12,6 +12,7 @@ use crate::interval::{Interval, add_down};
 use crate::network::{Network, Operator};
 use crate::rows::{Linear, Row, Tangents, Values, back};
 use crate::rules::{Region, image, meet};
+use crate::steps::MAX_INTERVALS;
 use crate::value::{Fields, Value, bad, fits, shown};
 
 /// What a proof is about.
@@ -63,9 +64,6 @@ impl Question {
         format!("{varying} of {all} inputs vary by {by}{ball}; {asked}")
     }
 }
-
-/// Most intervals that are kept at a time: 400 MB.
-const MAX_INTERVALS: usize = 25_000_000;
 
 /// Keys of a claimed box, and of a graph.
 const CLAIM: &str = "value lower upper lower_by upper_by ways";

@@ -5,6 +5,7 @@ use crate::fault::{Deadline, Fault};
 use crate::interval::Interval;
 use crate::network::Ode;
 use crate::rules::{Region, change, each, image, meet};
+use crate::value::bad;
 
 /// How stages are enclosed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,6 +48,9 @@ impl Step {
     }
 }
 
+/// Most intervals that are kept at a time: 400 MB.
+pub const MAX_INTERVALS: usize = 25_000_000;
+
 /// Takes the step from a place and a box of states. Of the first stage `carried` may tell more; the last one is to hold for the
 /// times of what follows, too.
 pub fn step(
@@ -61,6 +65,11 @@ pub fn step(
     let (start, size) = ode.solver.clock(place)?;
     let tolerance = ode.solver.looks_at_errors(place);
     let count = tableau.stages_for(tolerance.is_some());
+    let entries: usize = ode.dynamics.nodes.iter().map(|node| node.shape.count()).sum();
+    let kinds = if form == Form::Difference { 2 } else { 1 };
+    if entries.saturating_mul(count * kinds) > MAX_INTERVALS {
+        return Err(bad("a step takes more memory than this checker takes"));
+    }
     let mut stages: Vec<Stage> = Vec::new();
     for i in 0..count {
         let mut time = start + tableau.times[i] * size;

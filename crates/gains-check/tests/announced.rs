@@ -185,25 +185,46 @@ fn long_names_are_not_repeated() {
     }
 }
 
-/// One layer of functions that take long is no way around the limit of time, and what it leaves open is not refused.
-#[test]
-fn functions_that_take_long_end_in_time() {
-    let count = 200_000;
-    let layers = r#"[{"type": "gelu"}]"#;
+/// A model of vectors, of layers without weights.
+fn model_of(count: usize, layers: &str) -> Model {
     let sides = format!(r#"{{"height": 1, "width": 1, "channels": {count}}}"#);
     let description =
         format!(r#"{{"format": "gains-model", "version": 2, "input": {sides}, "layers": {layers}}}"#);
     let header = serde_json::json!({"__metadata__": {"gains": description}}).to_string();
     let model = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
-    let model = Model::read(&model).unwrap();
-    let map = |entries: Vec<(&str, Item)>| {
-        Item::Map(entries.into_iter().map(|(key, item)| (key.to_owned(), item)).collect())
-    };
+    Model::read(&model).unwrap()
+}
+
+fn map(entries: Vec<(&str, Item)>) -> Item {
+    Item::Map(entries.into_iter().map(|(key, item)| (key.to_owned(), item)).collect())
+}
+
+/// What is claimed of all inputs from −3 to 2.5: that the outputs add up to more than −10⁹, or not.
+fn claimed(model: &Model, count: usize, claim: &str, key: &str, evidence: Item) -> Vec<u8> {
     let all = |x: f64| Item::Numbers(4, vec![x; count]);
     let region = Item::Array(vec![Item::Array(vec![all(-3.0), all(2.5)])]);
     let constant = Item::Array(vec![Item::Float(-1e9), Item::Float(-1e9)]);
     let row = map(vec![("a", all(1.0)), ("c", constant), ("zero", Item::Bool(true))]);
     let property = map(vec![("rows", Item::Array(vec![row])), ("condition", Item::Integer(0))]);
+    let certificate = map(vec![
+        ("format", Item::Text("gains-certificate".into())),
+        ("version", Item::Integer(1)),
+        ("model", Item::Bytes(model.hash.to_vec())),
+        ("arithmetic", Item::Text("real".into())),
+        ("region", map(vec![("boxes", region)])),
+        ("property", property),
+        ("claim", Item::Text(claim.into())),
+        (key, evidence),
+    ]);
+    certificate.write()
+}
+
+/// One layer of functions that take long is no way around the limit of time, and what it leaves open is not refused.
+#[test]
+fn functions_that_take_long_end_in_time() {
+    let count = 200_000;
+    let model = model_of(count, r#"[{"type": "gelu"}]"#);
+    let all = |x: f64| Item::Numbers(4, vec![x; count]);
     let row = map(vec![("row", Item::Integer(0)), ("way", map(vec![])), ("bound", Item::Float(1.0))]);
     let rows = map(vec![("rows", Item::Array(vec![row]))]);
     let forms = map(vec![("forms", Item::Array(vec![]))]);
@@ -211,19 +232,43 @@ fn functions_that_take_long_end_in_time() {
     for (claim, key, evidence) in
         [("verified", "proof", rows), ("verified", "proof", forms), ("falsified", "witness", witness)]
     {
-        let certificate = map(vec![
-            ("format", Item::Text("gains-certificate".into())),
-            ("version", Item::Integer(1)),
-            ("model", Item::Bytes(model.hash.to_vec())),
-            ("arithmetic", Item::Text("real".into())),
-            ("region", map(vec![("boxes", region.clone())])),
-            ("property", property.clone()),
-            ("claim", Item::Text(claim.into())),
-            (key, evidence),
-        ]);
+        let certificate = claimed(&model, count, claim, key, evidence);
         let began = Instant::now();
-        let found = check_within(&model, &certificate.write(), Some(Duration::from_millis(300)));
+        let found = check_within(&model, &certificate, Some(Duration::from_millis(300)));
         assert_eq!(found.err(), Some(Fault::Late));
         assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    }
+}
+
+/// A step of many stages through many values is refused before it is taken: it would need gigabytes.
+#[test]
+fn steps_beyond_memory_are_not_taken() {
+    let count = 100_000;
+    let layers = vec![r#"{"type": "relu"}"#; 25].join(", ");
+    let solver = r#"{"method": "dopri8", "end_time": 1.0, "controller": {"type": "fixed", "steps": 1}}"#;
+    let model =
+        model_of(count, &format!(r#"[{{"type": "ode", "dynamics": [{layers}], "solver": {solver}}}]"#));
+    let all = |x: f64| Item::Numbers(4, vec![x; count]);
+    let place = Item::Array([0, 1, 0, 0, 0, 0].map(Item::Integer).to_vec());
+    let edge = Item::Array(vec![Item::Integer(1), Item::Integer(-1)]);
+    let vertex = map(vec![
+        ("at", place),
+        ("state", Item::Array(vec![all(-3.0), all(2.5)])),
+        ("error", Item::Null),
+        ("out", Item::Array(vec![edge])),
+    ]);
+    let graph = map(vec![
+        ("ode", Item::Integer(1)),
+        ("form", Item::Integer(1)),
+        ("vertices", Item::Array(vec![vertex])),
+        ("end", Item::Array(vec![all(-1e9), all(1e9)])),
+    ]);
+    let graphs = map(vec![("graphs", Item::Array(vec![graph]))]);
+    let actions = Item::Array(vec![Item::Array(vec![Item::Integer(1)])]);
+    let witness = map(vec![("inputs", Item::Array(vec![all(1.5)])), ("actions", actions)]);
+    for (claim, key, evidence) in [("verified", "proof", graphs), ("falsified", "witness", witness)] {
+        let found = check_within(&model, &claimed(&model, count, claim, key, evidence), None);
+        let said = found.unwrap_err().to_string();
+        assert!(said.contains("more memory than this checker takes"), "{said}");
     }
 }
