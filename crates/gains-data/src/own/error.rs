@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use super::MOST_ENTRIES;
+use super::{LARGEST, MOST_ENTRIES};
 
 /// Why inputs were not read.
 #[derive(Debug, Error)]
@@ -49,6 +49,9 @@ pub enum Fault {
     /// More than is read.
     #[error("it holds more than {MOST_ENTRIES} numbers")]
     TooMany,
+    /// More than is unpacked.
+    #[error("it unpacks to more than {LARGEST} bytes")]
+    TooLong,
     /// NaN or infinite.
     #[error("sample {sample}, {} is {value}", column.as_ref().map_or(format!("entry {entry}"), |name| format!("column '{name}'")))]
     NotFinite {
@@ -207,7 +210,7 @@ impl Fault {
             Self::Gzip(_) | Self::Length { .. } | Self::Archive(_) | Self::Header(_) => {
                 "is the file complete? try writing or copying it again"
             }
-            Self::TooMany => "divide it into several files",
+            Self::TooMany | Self::TooLong => "divide it into several files",
             Self::NotFinite { .. } => "leave the sample out, or replace the value",
             Self::Type(_) => "save it as float32, float64, an integer type or bool, e.g. x.astype('float32')",
             Self::Inexact { .. } => "save it as float64 if the rounding does not matter",

@@ -398,7 +398,10 @@ fn format_of(bytes: &[u8], path: &Path) -> Result<Format, Fault> {
 fn parse(raw: &[u8], path: &Path, wanted: Wanted<'_>) -> Result<OwnInputs, Fault> {
     let unpacked;
     let (bytes, inner) = if raw.starts_with(&[0x1f, 0x8b]) {
-        unpacked = read_bounded(MultiGzDecoder::new(raw), LARGEST).map_err(Fault::Gzip)?;
+        unpacked = read_bounded(MultiGzDecoder::new(raw), LARGEST).map_err(|error| match error.kind() {
+            io::ErrorKind::FileTooLarge => Fault::TooLong,
+            _ => Fault::Gzip(error),
+        })?;
         (&unpacked[..], path.with_extension(""))
     } else {
         (raw, path.to_owned())
